@@ -42,8 +42,7 @@ impl fmt::Debug for LeaseId {
 
 impl fmt::Display for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, ..] = self.0.as_bytes();
-        write!(f, "{a:02x}{b:02x}{c:02x}{d:02x}-…")
+        write!(f, "{:08x}-…", self.0.as_fields().0)
     }
 }
 

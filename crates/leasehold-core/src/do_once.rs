@@ -1,0 +1,382 @@
+//! One-time work, for all callers on all machines; see [`DoOnce`].
+
+mod attempt;
+mod progress;
+
+use std::fmt::{Debug, Display};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+pub use attempt::Attempt;
+pub use progress::{Progress, Stage};
+
+use crate::client::acquire::Wait;
+use crate::{
+    AcquireError, AutoRenewLease, Invalid, Key, LeaseError, Leases, Lost, Record, RunError,
+    StoreError, TryAcquire,
+};
+
+/// Something to be done once, for all callers on all machines: a deployment's initialization, a migration.
+///
+/// Everybody calls [`run`](Self::run); one caller does the work under a lease, and all return when it is done.
+/// What was done is kept in the record's metadata, so that later callers return at once. When the one that
+/// does it crashes, the next caller takes over after the term, at the last [checkpoint](Attempt::checkpoint).
+///
+/// # What it does not guarantee
+/// The work is *recorded as done* once. An attempt that crashes, or loses its lease before that is recorded,
+/// is followed by another: make the work repeatable, or give the [fencing token](crate::FencingToken) to
+/// what it changes.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::sync::Arc;
+/// # use leasehold_core::{DoOnce, Key, Leases, MemoryStore};
+/// # let leases = Leases::new(Arc::new(MemoryStore::new()))?;
+/// let migration = DoOnce::new(&leases, Key::new("deploy-42/migrate")?);
+/// let done = migration
+///     .run(|attempt| async move {
+///         if !attempt.reached("schema") {
+///             // … create the tables …
+///             attempt.checkpoint("schema").await?;
+///         }
+///         // … fill them …
+///         Ok::<_, leasehold_core::LeaseError>(Some("3 tables".into()))
+///     })
+///     .await?;
+/// assert_eq!(done.result.as_deref(), Some("3 tables"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct DoOnce {
+    leases: Leases,
+    key: Key,
+    policy: FailurePolicy,
+    wait_at_most: Option<Duration>,
+}
+
+/// What follows an attempt that failed. One that ended without a word (a crash, a lost lease) failed too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailurePolicy {
+    /// Its caller gets the error, and the next caller tries again, however often.
+    #[default]
+    RetryByNextCaller,
+    /// As before, until this many attempts were made; then every caller gets [`DoOnceError::GivenUp`].
+    Attempts(NonZeroU32),
+    /// One attempt for all.
+    GiveUp,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Whether this very call did it.
+    pub performed_here: bool,
+    /// The number of the attempt that did it, from 1.
+    pub attempt: u32,
+    /// What the work gave as its result.
+    pub result: Option<String>,
+    /// Who did it, for people.
+    pub holder: Option<String>,
+    /// When it was done, RFC 3339, by the wall clock of who did it; for people.
+    pub finished: Option<String>,
+}
+
+/// Why it is not done, or not known to be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoOnceError<E> {
+    /// This caller's attempt failed.
+    #[error("attempt {attempt} at {key} failed: {error}")]
+    Failed {
+        /// What was to be done.
+        key: Key,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// What the work said.
+        error: E,
+    },
+    /// As many attempts failed as the policy allows.
+    #[error("given up on {key} after {attempts} attempts; the last: {error}")]
+    GivenUp {
+        /// What was to be done.
+        key: Key,
+        /// How many attempts were made.
+        attempts: u32,
+        /// What the last one said.
+        error: String,
+    },
+    /// This caller's attempt lost its lease, and the work was stopped. The next caller tries again.
+    #[error("the attempt was stopped: {0}")]
+    Interrupted(#[source] Lost),
+    /// This caller's work went on after its lease was lost and cannot be stopped: it **may still run**.
+    #[error("the attempt does not stop: {0}")]
+    WillNotStop(#[source] Lost),
+    /// It was not done within the time given by [`DoOnce::wait_at_most`].
+    #[error("{0} was not done within the time allowed")]
+    TimedOut(Key),
+    /// The result is too large to be kept, with all else in the record; the attempt failed.
+    #[error("the result cannot be kept: {0}")]
+    Result(Invalid),
+    /// Nothing could be acquired.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl FailurePolicy {
+    fn limit(self) -> u32 {
+        match self {
+            Self::RetryByNextCaller => u32::MAX,
+            Self::Attempts(limit) => limit.get(),
+            Self::GiveUp => 1,
+        }
+    }
+}
+
+impl DoOnce {
+    /// Something to be done once under this key.
+    pub fn new(leases: &Leases, key: Key) -> Self {
+        Self {
+            leases: leases.clone(),
+            key,
+            policy: FailurePolicy::default(),
+            wait_at_most: None,
+        }
+    }
+
+    /// What follows an attempt that failed. Each caller judges by its own policy.
+    pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Waits for others for at most this long; for ever unless set. The caller's own work may take any time.
+    pub fn wait_at_most(mut self, limit: Duration) -> Self {
+        self.wait_at_most = Some(limit);
+        self
+    }
+
+    /// How far it is, as the record says; `None` when nobody has begun.
+    ///
+    /// # Errors
+    /// When the store fails, or the record holds what this library does not write.
+    pub async fn progress(&self) -> Result<Option<Progress>, StoreError> {
+        match self.leases.store().read(&self.key).await? {
+            Some(record) => Progress::of(&record),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns when it is done: at once if it was done before, else by waiting for whoever does it or by
+    /// running `work`, which is given the [`Attempt`] and may give a result to be kept in the record.
+    ///
+    /// # Errors
+    /// When this caller's attempt failed or was stopped, when the policy gives up, or the store fails.
+    ///
+    /// # Panics
+    /// When the work does. The attempt counts as failed.
+    ///
+    /// # Cancel safety
+    /// Dropped early, the work is aborted as by [`AutoRenewLease::run`]; the attempt counts as failed.
+    pub async fn run<F, Fut, E>(&self, work: F) -> Result<Completion, DoOnceError<E>>
+    where
+        F: FnOnce(Attempt) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<Option<String>, E>> + Send + 'static,
+        E: Debug + Display + Send + 'static,
+    {
+        // What was done long ago costs one read and no lease.
+        match self.progress().await {
+            Ok(found) => {
+                if let Some(settled) = self.judge(found.as_ref()) {
+                    return settled;
+                }
+            }
+            Err(error) if !error.is_retryable() => return Err(error.into()),
+            Err(_) => {}
+        }
+        let lease = tokio::select! {
+            biased;
+            settled = self.settled() => return settled?,
+            acquired = self.acquire() => match acquired? {
+                TryAcquire::Acquired(lease) => lease,
+                TryAcquire::Held(_) => return Err(DoOnceError::TimedOut(self.key.clone())),
+            },
+        };
+        // Again, under the lease: it may have been done between the first look and the grant.
+        let found = Progress::of(&lease.record())?;
+        if let Some(settled) = self.judge(found.as_ref()) {
+            // The reaper sees to it; nothing here waits for that.
+            drop(lease);
+            return settled;
+        }
+        let number = found.as_ref().map_or(0, |found| found.attempt) + 1;
+        if number > self.policy.limit() {
+            return self.give_up(lease, number - 1).await;
+        }
+        self.attempt(lease, number, work).await
+    }
+
+    async fn acquire(&self) -> Result<TryAcquire, AcquireError> {
+        match self.wait_at_most {
+            Some(limit) => self.leases.acquire_timeout(&self.key, limit).await,
+            None => self
+                .leases
+                .acquire(&self.key)
+                .await
+                .map(TryAcquire::Acquired),
+        }
+    }
+
+    /// Resolves when the record says that there is nothing left to do.
+    async fn settled<E>(&self) -> Result<Result<Completion, DoOnceError<E>>, StoreError> {
+        let mut wait = Wait::new(&self.leases.shared, &self.key);
+        loop {
+            match self.progress().await {
+                Ok(found) => {
+                    if let Some(settled) = self.judge(found.as_ref()) {
+                        return Ok(settled);
+                    }
+                    wait.for_change(None).await;
+                }
+                // Whoever tries to acquire in the meantime decides when that has lasted too long.
+                Err(error) if error.is_retryable() => wait.a_while().await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What a caller gets who finds this; `None` when there is something to do.
+    fn judge<E>(&self, found: Option<&Progress>) -> Option<Result<Completion, DoOnceError<E>>> {
+        let found = found?;
+        match found.stage {
+            Stage::Done => Some(Ok(found.completion(false))),
+            Stage::Failed if found.attempt >= self.policy.limit() => {
+                Some(Err(DoOnceError::GivenUp {
+                    key: self.key.clone(),
+                    attempts: found.attempt,
+                    error: found.error.clone().unwrap_or_default(),
+                }))
+            }
+            Stage::Failed | Stage::Running => None,
+        }
+    }
+
+    /// The last attempt allowed ended without a word: says so in the record, for all.
+    async fn give_up<E>(
+        &self,
+        lease: AutoRenewLease,
+        attempts: u32,
+    ) -> Result<Completion, DoOnceError<E>> {
+        let error = "it ended without a word: crashed, or lost its lease".to_owned();
+        let failed = Progress::failed(&lease.record(), self.now(), &error)
+            .map_err(|invalid| DoOnceError::Store(invalid.into()))?;
+        lease.write(&failed).await.map_err(lease_error)?;
+        drop(lease);
+        Err(DoOnceError::GivenUp {
+            key: self.key.clone(),
+            attempts,
+            error,
+        })
+    }
+
+    async fn attempt<F, Fut, E>(
+        &self,
+        lease: AutoRenewLease,
+        number: u32,
+        work: F,
+    ) -> Result<Completion, DoOnceError<E>>
+    where
+        F: FnOnce(Attempt) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<Option<String>, E>> + Send + 'static,
+        E: Debug + Display + Send + 'static,
+    {
+        let running = Progress::running(&lease.record(), self.now(), number, lease.holder())
+            .map_err(|invalid| DoOnceError::Store(invalid.into()))?;
+        lease.write(&running).await.map_err(lease_error)?;
+        let once = self.clone();
+        let ran = lease
+            .run(move |handle| async move {
+                let outcome = work(Attempt::new(handle.clone(), number)).await;
+                let record = handle.record();
+                let (ended, outcome) = once.end(&record, number, outcome);
+                let written = handle.write(&ended).await.map(drop);
+                // Lost after the request was sent: it may have been written all the same.
+                let written = match written {
+                    Err(LeaseError::Lost(lost)) => {
+                        match once.leases.store().read(&once.key).await {
+                            Ok(Some(found)) if found.metadata == ended => Ok(()),
+                            _ => Err(LeaseError::Lost(lost)),
+                        }
+                    }
+                    written => written,
+                };
+                written.map_err(lease_error).and(outcome)
+            })
+            .await;
+        match ran {
+            Ok(outcome)
+            | Err(RunError::Lost {
+                output: Some(outcome),
+                ..
+            }) => outcome,
+            Err(RunError::Lost { lost, output: None }) => Err(DoOnceError::Interrupted(lost)),
+            Err(RunError::WillNotStop { lost }) => Err(DoOnceError::WillNotStop(lost)),
+        }
+    }
+
+    /// The metadata to be written when the work has ended, and what its caller gets then.
+    fn end<E: Display>(
+        &self,
+        record: &Record,
+        number: u32,
+        outcome: Result<Option<String>, E>,
+    ) -> (crate::Metadata, Result<Completion, DoOnceError<E>>) {
+        let failed = |error: &str| {
+            Progress::failed(record, self.now(), error)
+                .or_else(|_| Progress::failed(record, self.now(), ""))
+                // Nothing fits any more. Left as running, it counts as an attempt that ended without a word.
+                .unwrap_or_else(|_| record.metadata.clone())
+        };
+        match outcome {
+            Ok(result) => match Progress::done(record, self.now(), result.as_deref()) {
+                Ok(done) => {
+                    let completion = Completion {
+                        performed_here: true,
+                        attempt: number,
+                        result,
+                        holder: done.get(progress::HOLDER).map(Into::into),
+                        finished: done.get(progress::FINISHED).map(Into::into),
+                    };
+                    (done, Ok(completion))
+                }
+                Err(invalid) => (
+                    failed(&invalid.to_string()),
+                    Err(DoOnceError::Result(invalid)),
+                ),
+            },
+            Err(error) => (
+                failed(&error.to_string()),
+                Err(DoOnceError::Failed {
+                    key: self.key.clone(),
+                    attempt: number,
+                    error,
+                }),
+            ),
+        }
+    }
+
+    fn now(&self) -> String {
+        humantime::format_rfc3339_seconds(self.leases.clock().wall()).to_string()
+    }
+}
+
+fn lease_error<E>(error: LeaseError) -> DoOnceError<E> {
+    match error {
+        LeaseError::Lost(lost) => DoOnceError::Interrupted(lost),
+        LeaseError::Store(error) => DoOnceError::Store(error),
+    }
+}

@@ -1,0 +1,232 @@
+//! The one task that renews every lease of a client, ends those that are overdue, and lets go of those that
+//! were dropped.
+
+mod reaper;
+mod renewal;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{self, JoinError, JoinSet};
+
+pub(crate) use reaper::LetGo;
+
+use crate::clock::{Clock, Instant, sleep_until};
+use crate::guard::hold::Hold;
+use crate::guard::status::LossCause;
+use crate::{Key, LeaseStore};
+
+/// What the driver is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Renew this one, until it is lost or let go of.
+    Keep(Arc<Hold>, Instant),
+    /// Renew it no more, and let the store end it.
+    Abandon(Arc<Hold>),
+    /// Renew it no more, and release it at the store.
+    LetGo(LetGo),
+    /// Say when nothing waits to be released.
+    Drain(oneshot::Sender<()>),
+    /// Say what is held or waits to be released.
+    Unreleased(oneshot::Sender<Vec<Key>>),
+}
+
+/// One timer and one set of requests for all leases. It never waits for the store itself, so that no hung
+/// request keeps a deadline from firing.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    store: Arc<dyn LeaseStore>,
+    clock: Arc<dyn Clock>,
+    rng: StdRng,
+    commands: mpsc::UnboundedReceiver<Command>,
+    kept: HashMap<u64, Kept>,
+    timers: BTreeSet<(Instant, u64, Timer)>,
+    requests: JoinSet<Done>,
+    /// The requests that release something, and what.
+    releasing: HashMap<task::Id, Key>,
+    draining: Vec<oneshot::Sender<()>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Deadline,
+    Renewal,
+}
+
+#[derive(Debug)]
+struct Kept {
+    hold: Arc<Hold>,
+    deadline: Instant,
+    /// When the next attempt starts; `None` while one is under way, or when none fits before the deadline.
+    renewal: Option<Instant>,
+    /// Attempts since the last that was confirmed.
+    failures: u32,
+    /// What to say at the deadline if nothing is confirmed before.
+    cause: LossCause,
+}
+
+/// What a request of the driver ends with.
+#[derive(Debug)]
+enum Done {
+    Renewals(Vec<renewal::Answer>),
+    Release,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        store: Arc<dyn LeaseStore>,
+        clock: Arc<dyn Clock>,
+        rng: StdRng,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            rng,
+            commands,
+            kept: HashMap::new(),
+            timers: BTreeSet::new(),
+            requests: JoinSet::new(),
+            releasing: HashMap::new(),
+            draining: Vec::new(),
+        }
+    }
+
+    /// Runs until every client handle and guard is gone and nothing waits to be released.
+    pub(crate) async fn run(mut self) {
+        let mut open = true;
+        let mut commands = Vec::new();
+        while open || !self.releasing.is_empty() {
+            let clock = Arc::clone(&self.clock);
+            let next = self.timers.first().map(|(at, ..)| *at);
+            tokio::select! {
+                () = async {
+                    match next {
+                        Some(at) => sleep_until(&*clock, at).await,
+                        None => std::future::pending().await,
+                    }
+                } => {}
+                received = self.commands.recv_many(&mut commands, 256), if open => {
+                    open = received > 0;
+                }
+                Some(done) = self.requests.join_next_with_id() => self.finish(done),
+            }
+            for command in commands.drain(..) {
+                self.obey(command);
+            }
+            self.fire();
+            if self.releasing.is_empty() {
+                for drained in self.draining.drain(..) {
+                    // Whoever asked may have stopped waiting.
+                    let _ = drained.send(());
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Keep(hold, sent_at) => self.keep(hold, sent_at),
+            Command::Abandon(hold) => drop(self.unschedule(hold.number)),
+            Command::LetGo(let_go) => {
+                if let Some(hold) = &let_go.hold {
+                    self.unschedule(hold.number);
+                }
+                self.release(let_go);
+            }
+            Command::Drain(drained) => self.draining.push(drained),
+            Command::Unreleased(reply) => {
+                let held = self.kept.values().map(|kept| &kept.hold.key);
+                let mut keys: Vec<_> = held.chain(self.releasing.values()).cloned().collect();
+                keys.sort();
+                // Whoever asked may have stopped waiting.
+                let _ = reply.send(keys);
+            }
+        }
+    }
+
+    fn keep(&mut self, hold: Arc<Hold>, sent_at: Instant) {
+        self.schedule(Kept {
+            deadline: hold.deadline(),
+            renewal: Some(hold.timing.renewal(sent_at)),
+            hold,
+            failures: 0,
+            cause: LossCause::Expired,
+        });
+    }
+
+    fn schedule(&mut self, kept: Kept) {
+        let number = kept.hold.number;
+        self.timers.insert((kept.deadline, number, Timer::Deadline));
+        if let Some(at) = kept.renewal {
+            self.timers.insert((at, number, Timer::Renewal));
+        }
+        self.kept.insert(number, kept);
+    }
+
+    fn unschedule(&mut self, number: u64) -> Option<Kept> {
+        let kept = self.kept.remove(&number)?;
+        self.timers
+            .remove(&(kept.deadline, number, Timer::Deadline));
+        if let Some(at) = kept.renewal {
+            self.timers.remove(&(at, number, Timer::Renewal));
+        }
+        Some(kept)
+    }
+
+    /// Ends what is overdue and starts to renew what is due.
+    fn fire(&mut self) {
+        let now = self.clock.now();
+        let mut due = Vec::new();
+        while let Some((at, number, timer)) = self.timers.first().copied() {
+            if at > now {
+                break;
+            }
+            match timer {
+                Timer::Deadline => {
+                    if let Some(kept) = self.unschedule(number) {
+                        kept.hold.lose(kept.cause);
+                    }
+                }
+                Timer::Renewal => {
+                    self.timers.pop_first();
+                    if let Some(kept) = self.kept.get_mut(&number) {
+                        kept.renewal = None;
+                        due.push(Arc::clone(&kept.hold));
+                    }
+                }
+            }
+        }
+        self.renew(due);
+    }
+
+    fn finish(&mut self, done: Result<(task::Id, Done), JoinError>) {
+        match done {
+            Ok((_, Done::Renewals(answers))) => {
+                for answer in answers {
+                    self.renewed(answer);
+                }
+            }
+            Ok((id, Done::Release)) => {
+                self.releasing.remove(&id);
+            }
+            // Only a defect in a store ends here. What it was about to renew is lost at its deadline, and
+            // what it was about to release expires.
+            Err(failed) => {
+                self.releasing.remove(&failed.id());
+                tracing::error!("a request to the store panicked: {failed}");
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Only a runtime that ends gets here with leases kept. Nobody renews them any more.
+        for kept in self.kept.values() {
+            kept.hold.lose(LossCause::RenewalStopped);
+        }
+    }
+}

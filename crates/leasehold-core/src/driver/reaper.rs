@@ -1,0 +1,96 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use tracing::Instrument;
+
+use super::{Done, Driver};
+use crate::client::queue::Turn;
+use crate::clock::{Clock, Instant};
+use crate::guard::hold::Hold;
+use crate::outcome::Release;
+use crate::{Effect, ErrorKind, Key, LeaseId, LeaseStore, StoreError};
+
+/// How long one request to release may take.
+const ATTEMPT: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long after a cancelled request to acquire it is looked for a second time: it may still have been on
+/// its way when the first release found nothing.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
+/// A lease to be released at the store, in the background.
+#[derive(Debug)]
+pub(crate) struct LetGo {
+    pub(crate) key: Key,
+    pub(crate) id: LeaseId,
+    /// The guard it was held by; `None` for a request to acquire that was given up, of which nobody knows
+    /// whether it was granted.
+    pub(crate) hold: Option<Arc<Hold>>,
+    /// When the store has ended it by itself, whatever was granted last.
+    pub(crate) end: Instant,
+    /// Others of this process get their turn when the store has answered once.
+    pub(crate) turn: Option<Turn>,
+    pub(crate) answer: Option<oneshot::Sender<Result<Release, StoreError>>>,
+}
+
+impl Driver {
+    pub(super) fn release(&mut self, let_go: LetGo) {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let span = tracing::info_span!("release", key = %let_go.key);
+        let key = let_go.key.clone();
+        let releasing = release(store, clock, let_go).instrument(span);
+        let request = self.requests.spawn(releasing);
+        self.releasing.insert(request.id(), key);
+    }
+}
+
+/// Repeats until the store has answered, or has ended the lease by itself.
+async fn release(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, let_go: LetGo) -> Done {
+    let LetGo {
+        key,
+        id,
+        hold,
+        end,
+        mut turn,
+        answer,
+    } = let_go;
+    let mut look_again = hold.is_none();
+    let mut pause = FIRST_PAUSE;
+    let result = loop {
+        let result = match timeout(ATTEMPT, store.release(&key, id)).await {
+            Ok(result) => result,
+            Err(_) => Err(no_answer(&key)),
+        };
+        turn.take();
+        match result {
+            Ok(Release::NotHeld) if look_again => {
+                look_again = false;
+                sleep(SECOND_LOOK).await;
+            }
+            Err(error) if error.is_retryable() && clock.now() < end => {
+                tracing::debug!("release not confirmed: {error}");
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            result => break result,
+        }
+    };
+    if let Err(error) = &result {
+        tracing::warn!("not released, left to expire: {error}");
+    }
+    if let Some(answer) = answer {
+        // Whoever let go may not have waited for it.
+        let _ = answer.send(result);
+    }
+    Done::Release
+}
+
+fn no_answer(key: &Key) -> StoreError {
+    StoreError::new(
+        ErrorKind::Unavailable,
+        Effect::Unknown,
+        format!("releasing the lease on {key}: no answer within {ATTEMPT:?}"),
+    )
+}

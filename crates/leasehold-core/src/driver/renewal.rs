@@ -1,0 +1,152 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt;
+use tokio::time::timeout;
+use tracing::Instrument;
+
+use super::{Done, Driver};
+use crate::client::timing::Timing;
+use crate::clock::{Clock, Instant};
+use crate::guard::hold::Hold;
+use crate::guard::status::LossCause;
+use crate::outcome::Renew;
+use crate::{Effect, ErrorKind, Key, LeaseId, LeaseStore, StoreError};
+
+/// The most leases that go into one batch.
+const BATCH: usize = 512;
+/// The pause before the first repeat.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// What became of one attempt.
+#[derive(Debug)]
+pub(super) struct Answer {
+    hold: Arc<Hold>,
+    /// Just before the request was sent: the new deadline counts from here, never from the answer.
+    sent_at: Instant,
+    result: Result<Renew, StoreError>,
+}
+
+impl Driver {
+    pub(super) fn renew(&mut self, due: Vec<Arc<Hold>>) {
+        if due.len() > 1 && self.store.capabilities().batch_renewal {
+            for batch in due.chunks(BATCH) {
+                let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+                let limit = batch.iter().map(|hold| limit(hold, &*clock)).min();
+                let renewing = renew_batch(store, clock, batch.to_vec(), limit.unwrap_or_default());
+                self.requests.spawn(renewing);
+            }
+            return;
+        }
+        for hold in due {
+            let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+            let span = hold.span.clone();
+            let renewing = renew_one(store, clock, hold);
+            self.requests.spawn(renewing.instrument(span));
+        }
+    }
+
+    /// Moves the deadline, or plans the next attempt, or ends the guard.
+    pub(super) fn renewed(&mut self, answer: Answer) {
+        let Answer {
+            hold,
+            sent_at,
+            result,
+        } = answer;
+        let Some(mut kept) = self.unschedule(hold.number) else {
+            return;
+        };
+        let now = self.clock.now();
+        match result {
+            Ok(Renew::Renewed) => {
+                if !kept.hold.renewed(sent_at, &*self.clock) {
+                    return;
+                }
+                tracing::trace!(parent: &kept.hold.span, "renewed");
+                kept.failures = 0;
+                kept.cause = LossCause::Expired;
+                kept.renewal = Some(kept.hold.timing.renewal(sent_at));
+            }
+            Ok(Renew::NotHeld(not_held)) => {
+                kept.hold.lose(LossCause::of(&not_held));
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(parent: &kept.hold.span, "renewal not confirmed: {error}");
+                kept.hold.in_jeopardy(&*self.clock);
+                kept.cause = match error.kind() {
+                    ErrorKind::Unauthorized => LossCause::Unauthorized,
+                    _ => LossCause::Expired,
+                };
+                kept.renewal = Some(now + self.pause(&kept.hold.timing, kept.failures));
+                kept.failures += 1;
+            }
+        }
+        kept.deadline = kept.hold.deadline();
+        self.schedule(kept);
+    }
+
+    /// Grows with the failures up to an eighth of the time there is to repeat in, and is spread, so that
+    /// leases that failed together do not come back together.
+    fn pause(&mut self, timing: &Timing, failures: u32) -> Duration {
+        let start = Instant::from_origin(Duration::ZERO);
+        let room = timing
+            .deadline(start)
+            .saturating_duration_since(timing.renewal(start));
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << failures.min(16))
+            .min(room / 8);
+        pause.mul_f64(self.rng.random_range(0.5..1.0))
+    }
+}
+
+fn limit(hold: &Hold, clock: &dyn Clock) -> Duration {
+    Timing::attempt_limit(hold.deadline().saturating_duration_since(clock.now()))
+}
+
+async fn renew_one(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, hold: Arc<Hold>) -> Done {
+    let limit = limit(&hold, &*clock);
+    let sent_at = clock.now();
+    let result = match timeout(limit, store.renew(&hold.key, hold.id)).await {
+        Ok(result) => result,
+        Err(_) => Err(no_answer(&hold.key, limit)),
+    };
+    Done::Renewals(vec![Answer {
+        hold,
+        sent_at,
+        result,
+    }])
+}
+
+async fn renew_batch(
+    store: Arc<dyn LeaseStore>,
+    clock: Arc<dyn Clock>,
+    batch: Vec<Arc<Hold>>,
+    limit: Duration,
+) -> Done {
+    let leases: Vec<(Key, LeaseId)> = batch
+        .iter()
+        .map(|hold| (hold.key.clone(), hold.id))
+        .collect();
+    let sent_at = clock.now();
+    let mut results = match timeout(limit, store.renew_many(&leases)).await {
+        Ok(results) => results.into_iter(),
+        Err(_) => Vec::new().into_iter(),
+    };
+    let answers = batch.into_iter().map(|hold| Answer {
+        sent_at,
+        result: results
+            .next()
+            .unwrap_or_else(|| Err(no_answer(&hold.key, limit))),
+        hold,
+    });
+    Done::Renewals(answers.collect())
+}
+
+fn no_answer(key: &Key, limit: Duration) -> StoreError {
+    StoreError::new(
+        ErrorKind::Unavailable,
+        Effect::Unknown,
+        format!("renewing the lease on {key}: no answer within {limit:?}"),
+    )
+}
