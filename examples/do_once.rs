@@ -17,7 +17,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     for instance in 1..=4 {
         instances.spawn(start(instance, url.clone()));
     }
-    let performed: usize = instances.join_all().await.into_iter().sum::<Result<_, _>>()?;
+    let performed: usize = instances
+        .join_all()
+        .await
+        .into_iter()
+        .sum::<Result<_, _>>()?;
     assert_eq!(performed, 1, "done by exactly one of four");
     Ok(())
 }
@@ -38,8 +42,15 @@ async fn start(
             Ok::<_, LeaseError>(Some("3 tables".into()))
         })
         .await?;
-    let who = if done.performed_here { "did it" } else { "found it done" };
-    println!("instance {instance} {who}: {:?} in attempt {}", done.result, done.attempt);
+    let who = if done.performed_here {
+        "did it"
+    } else {
+        "found it done"
+    };
+    println!(
+        "instance {instance} {who}: {:?} in attempt {}",
+        done.result, done.attempt
+    );
     leases.shutdown(Duration::from_secs(5)).await;
     Ok(usize::from(done.performed_here))
 }

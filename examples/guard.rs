@@ -20,7 +20,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let token = lease.fencing_token();
     println!("{} holds {key}, token {token:?}", lease.holder());
 
-    match theirs.acquire_timeout(&key, Duration::from_millis(100)).await? {
+    match theirs
+        .acquire_timeout(&key, Duration::from_millis(100))
+        .await?
+    {
         TryAcquire::Acquired(_) => return Err("both of us got it".into()),
         TryAcquire::Held(by) => println!("the other waited in vain; it is held by {by:?}"),
     }

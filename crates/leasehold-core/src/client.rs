@@ -54,11 +54,13 @@ pub(crate) struct Shared {
     pub(crate) timing: Timing,
     pub(crate) holder: Holder,
     pub(crate) queue: Arc<LocalQueue>,
+    /// The callers of [`DoOnce`](crate::DoOnce), which do more under one turn than to acquire.
+    pub(crate) doing: Arc<LocalQueue>,
     /// Cancelled by [`Leases::shutdown`].
     pub(crate) closed: CancellationToken,
     pub(crate) acquiring: TaskTracker,
     rng: Mutex<StdRng>,
-    driver: mpsc::UnboundedSender<Command>,
+    pub(crate) driver: mpsc::UnboundedSender<Command>,
     last_hold: AtomicU64,
 }
 

@@ -10,10 +10,14 @@ use std::time::Duration;
 pub use attempt::Attempt;
 pub use progress::{Progress, Stage};
 
+use tokio::time::timeout;
+
 use crate::client::acquire::Wait;
+use crate::client::queue::Turn;
+use crate::clock::{Instant, sleep_until};
 use crate::{
-    AcquireError, AutoRenewLease, Invalid, Key, LeaseError, Leases, Lost, Record, RunError,
-    StoreError, TryAcquire,
+    AcquireError, AutoRenewLease, Effect, ErrorKind, Invalid, Key, LeaseError, Leases, Lost,
+    Metadata, Record, RunError, StoreError, TryAcquire,
 };
 
 /// Something to be done once, for all callers on all machines: a deployment's initialization, a migration.
@@ -107,7 +111,8 @@ pub enum DoOnceError<E> {
         /// What the last one said.
         error: String,
     },
-    /// This caller's attempt lost its lease, and the work was stopped. The next caller tries again.
+    /// This caller's attempt lost its lease before it was recorded as done, and the work has stopped. The next
+    /// caller tries again.
     #[error("the attempt was stopped: {0}")]
     Interrupted(#[source] Lost),
     /// This caller's work went on after its lease was lost and cannot be stopped: it **may still run**.
@@ -126,6 +131,9 @@ pub enum DoOnceError<E> {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+/// What a caller gets.
+type Settled<E> = Result<Completion, DoOnceError<E>>;
 
 impl FailurePolicy {
     fn limit(self) -> u32 {
@@ -172,13 +180,17 @@ impl DoOnce {
     }
 
     /// Returns when it is done: at once if it was done before, else by waiting for whoever does it or by
-    /// running `work`, which is given the [`Attempt`] and may give a result to be kept in the record.
+    /// running `work`, which is given the [`Attempt`] and may give a result to be kept in the record: a short
+    /// one, for with all else there it must fit into [`Metadata::MAX_BYTES`].
+    ///
+    /// Of all callers in this process one at a time asks the store. The one that did the work returns when
+    /// its lease is released as well, which takes up to a term if the store cannot be reached by then.
     ///
     /// # Errors
     /// When this caller's attempt failed or was stopped, when the policy gives up, or the store fails.
     ///
     /// # Panics
-    /// When the work does. The attempt counts as failed.
+    /// When the work does (the attempt counts as failed), and outside of a tokio runtime.
     ///
     /// # Cancel safety
     /// Dropped early, the work is aborted as by [`AutoRenewLease::run`]; the attempt counts as failed.
@@ -188,20 +200,29 @@ impl DoOnce {
         Fut: Future<Output = Result<Option<String>, E>> + Send + 'static,
         E: Debug + Display + Send + 'static,
     {
-        // What was done long ago costs one read and no lease.
-        match self.progress().await {
-            Ok(found) => {
-                if let Some(settled) = self.judge(found.as_ref()) {
+        let until = self
+            .wait_at_most
+            .map(|limit| self.leases.clock().now() + limit);
+        // What was done long ago costs one read and no lease. A store that cannot be read now is given the
+        // time that acquiring gives it.
+        if let Some(settled) = self.look().await.or_else(unless_retryable)? {
+            return settled;
+        }
+        // Kept until the end: whoever is next in this process has nothing to ask the store before.
+        let _turn = match self.try_turn() {
+            Some(turn) => turn,
+            None => {
+                let turn = self.turn(until).await?;
+                if let Some(settled) = self.look().await.or_else(unless_retryable)? {
                     return settled;
                 }
+                turn
             }
-            Err(error) if !error.is_retryable() => return Err(error.into()),
-            Err(_) => {}
-        }
+        };
         let lease = tokio::select! {
             biased;
             settled = self.settled() => return settled?,
-            acquired = self.acquire() => match acquired? {
+            acquired = self.acquire(until) => match acquired? {
                 TryAcquire::Acquired(lease) => lease,
                 TryAcquire::Held(_) => return Err(DoOnceError::TimedOut(self.key.clone())),
             },
@@ -213,16 +234,41 @@ impl DoOnce {
             drop(lease);
             return settled;
         }
-        let number = found.as_ref().map_or(0, |found| found.attempt) + 1;
-        if number > self.policy.limit() {
-            return self.give_up(lease, number - 1).await;
+        let made = found.as_ref().map_or(0, |found| found.attempt);
+        if made >= self.policy.limit() {
+            return self.give_up(lease, made).await;
         }
+        let number = made.saturating_add(1);
         self.attempt(lease, number, work).await
     }
 
-    async fn acquire(&self) -> Result<TryAcquire, AcquireError> {
-        match self.wait_at_most {
-            Some(limit) => self.leases.acquire_timeout(&self.key, limit).await,
+    /// The turn to ask the store, if no other caller of this process has it.
+    fn try_turn(&self) -> Option<Turn> {
+        self.leases.shared.doing.place(&self.key).try_turn().ok()
+    }
+
+    async fn turn<E>(&self, until: Option<Instant>) -> Result<Turn, DoOnceError<E>> {
+        let shared = &self.leases.shared;
+        let too_late = async {
+            match until {
+                Some(until) => sleep_until(&*shared.clock, until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shared.closed.cancelled() => Err(AcquireError::ShutDown.into()),
+            turn = shared.doing.place(&self.key).turn() => Ok(turn),
+            () = too_late => Err(DoOnceError::TimedOut(self.key.clone())),
+        }
+    }
+
+    async fn acquire(&self, until: Option<Instant>) -> Result<TryAcquire, AcquireError> {
+        match until {
+            Some(until) => {
+                let left = until.saturating_duration_since(self.leases.clock().now());
+                self.leases.acquire_timeout(&self.key, left).await
+            }
             None => self
                 .leases
                 .acquire(&self.key)
@@ -231,26 +277,43 @@ impl DoOnce {
         }
     }
 
+    /// Looks once. `None` when there is something to do, or somebody does it.
+    async fn look<E>(&self) -> Result<Option<Settled<E>>, StoreError> {
+        let limit = self.leases.shared.timing.first_attempt_limit();
+        match timeout(limit, self.progress()).await {
+            Ok(found) => Ok(self.judge(found?.as_ref())),
+            Err(_) => Err(StoreError::new(
+                ErrorKind::Unavailable,
+                Effect::NotApplied,
+                format!(
+                    "reading the record of {}: no answer within {limit:?}",
+                    self.key
+                ),
+            )),
+        }
+    }
+
     /// Resolves when the record says that there is nothing left to do.
-    async fn settled<E>(&self) -> Result<Result<Completion, DoOnceError<E>>, StoreError> {
+    async fn settled<E>(&self) -> Result<Settled<E>, StoreError> {
         let mut wait = Wait::new(&self.leases.shared, &self.key);
+        // It was looked at just now. Where nobody stands in the way, the lease is ours before this is over.
+        wait.a_while().await;
         loop {
-            match self.progress().await {
-                Ok(found) => {
-                    if let Some(settled) = self.judge(found.as_ref()) {
-                        return Ok(settled);
-                    }
-                    wait.for_change(None).await;
+            wait.for_change(None).await;
+            loop {
+                match self.look().await {
+                    Ok(Some(settled)) => return Ok(settled),
+                    Ok(None) => break,
+                    // Whoever tries to acquire in the meantime decides when that has lasted too long.
+                    Err(error) if error.is_retryable() => wait.a_while().await,
+                    Err(error) => return Err(error),
                 }
-                // Whoever tries to acquire in the meantime decides when that has lasted too long.
-                Err(error) if error.is_retryable() => wait.a_while().await,
-                Err(error) => return Err(error),
             }
         }
     }
 
     /// What a caller gets who finds this; `None` when there is something to do.
-    fn judge<E>(&self, found: Option<&Progress>) -> Option<Result<Completion, DoOnceError<E>>> {
+    fn judge<E>(&self, found: Option<&Progress>) -> Option<Settled<E>> {
         let found = found?;
         match found.stage {
             Stage::Done => Some(Ok(found.completion(false))),
@@ -272,8 +335,7 @@ impl DoOnce {
         attempts: u32,
     ) -> Result<Completion, DoOnceError<E>> {
         let error = "it ended without a word: crashed, or lost its lease".to_owned();
-        let failed = Progress::failed(&lease.record(), self.now(), &error)
-            .map_err(|invalid| DoOnceError::Store(invalid.into()))?;
+        let failed = self.failed(&lease.record(), &error);
         lease.write(&failed).await.map_err(lease_error)?;
         drop(lease);
         Err(DoOnceError::GivenUp {
@@ -295,26 +357,29 @@ impl DoOnce {
         E: Debug + Display + Send + 'static,
     {
         let running = Progress::running(&lease.record(), self.now(), number, lease.holder())
-            .map_err(|invalid| DoOnceError::Store(invalid.into()))?;
+            .map_err(|invalid| self.no_room(&invalid))?;
         lease.write(&running).await.map_err(lease_error)?;
         let once = self.clone();
         let ran = lease
             .run(move |handle| async move {
-                let outcome = work(Attempt::new(handle.clone(), number)).await;
-                let record = handle.record();
-                let (ended, outcome) = once.end(&record, number, outcome);
-                let written = handle.write(&ended).await.map(drop);
-                // Lost after the request was sent: it may have been written all the same.
-                let written = match written {
-                    Err(LeaseError::Lost(lost)) => {
+                let attempt = Attempt::new(handle.clone(), number);
+                let outcome = work(attempt.clone()).await;
+                attempt.close().await;
+                let (ended, outcome) = once.end(&handle.record(), number, outcome);
+                match (handle.write(&ended).await, outcome) {
+                    (Ok(_), outcome) => outcome,
+                    // Lost after the request was sent: it may have been written all the same.
+                    (Err(LeaseError::Lost(lost)), outcome) => {
                         match once.leases.store().read(&once.key).await {
-                            Ok(Some(found)) if found.metadata == ended => Ok(()),
-                            _ => Err(LeaseError::Lost(lost)),
+                            Ok(Some(found)) if found.metadata == ended => outcome,
+                            _ => Err(DoOnceError::Interrupted(lost)),
                         }
                     }
-                    written => written,
-                };
-                written.map_err(lease_error).and(outcome)
+                    // What the work says matters more than that it could not be recorded. Left as running,
+                    // it counts as an attempt that ended without a word.
+                    (Err(LeaseError::Store(_)), Err(failed)) => Err(failed),
+                    (Err(LeaseError::Store(error)), Ok(_)) => Err(DoOnceError::Store(error)),
+                }
             })
             .await;
         match ran {
@@ -334,13 +399,7 @@ impl DoOnce {
         record: &Record,
         number: u32,
         outcome: Result<Option<String>, E>,
-    ) -> (crate::Metadata, Result<Completion, DoOnceError<E>>) {
-        let failed = |error: &str| {
-            Progress::failed(record, self.now(), error)
-                .or_else(|_| Progress::failed(record, self.now(), ""))
-                // Nothing fits any more. Left as running, it counts as an attempt that ended without a word.
-                .unwrap_or_else(|_| record.metadata.clone())
-        };
+    ) -> (Metadata, Settled<E>) {
         match outcome {
             Ok(result) => match Progress::done(record, self.now(), result.as_deref()) {
                 Ok(done) => {
@@ -354,12 +413,12 @@ impl DoOnce {
                     (done, Ok(completion))
                 }
                 Err(invalid) => (
-                    failed(&invalid.to_string()),
+                    self.failed(record, &invalid.to_string()),
                     Err(DoOnceError::Result(invalid)),
                 ),
             },
             Err(error) => (
-                failed(&error.to_string()),
+                self.failed(record, &error.to_string()),
                 Err(DoOnceError::Failed {
                     key: self.key.clone(),
                     attempt: number,
@@ -369,9 +428,33 @@ impl DoOnce {
         }
     }
 
+    /// The metadata of a failed attempt.
+    fn failed(&self, record: &Record, error: &str) -> Metadata {
+        Progress::failed(record, self.now(), error)
+            .or_else(|_| Progress::failed(record, self.now(), ""))
+            // Nothing fits any more. Left as running, it counts as an attempt that ended without a word.
+            .unwrap_or_else(|_| record.metadata.clone())
+    }
+
+    fn no_room(&self, invalid: &Invalid) -> StoreError {
+        StoreError::new(
+            ErrorKind::InvalidInput,
+            Effect::NotApplied,
+            format!("recording an attempt at {}: {invalid}", self.key),
+        )
+    }
+
     fn now(&self) -> String {
         humantime::format_rfc3339_seconds(self.leases.clock().wall()).to_string()
     }
+}
+
+/// A store that does not answer now may still let us acquire.
+fn unless_retryable<T>(error: StoreError) -> Result<Option<T>, StoreError> {
+    if error.is_retryable() {
+        return Ok(None);
+    }
+    Err(error)
 }
 
 fn lease_error<E>(error: LeaseError) -> DoOnceError<E> {

@@ -44,8 +44,10 @@ pub(crate) struct Driver {
     kept: HashMap<u64, Kept>,
     timers: BTreeSet<(Instant, u64, Timer)>,
     requests: JoinSet<Done>,
-    /// The requests that release something, and what.
-    releasing: HashMap<task::Id, Key>,
+    /// The requests that release something: what, and when it ends by itself.
+    releasing: HashMap<task::Id, (Key, Instant)>,
+    /// What nobody renews or releases any more.
+    expiring: BTreeSet<(Instant, Key)>,
     draining: Vec<oneshot::Sender<()>>,
 }
 
@@ -63,15 +65,14 @@ struct Kept {
     renewal: Option<Instant>,
     /// Attempts since the last that was confirmed.
     failures: u32,
-    /// What to say at the deadline if nothing is confirmed before.
-    cause: LossCause,
 }
 
 /// What a request of the driver ends with.
 #[derive(Debug)]
 enum Done {
     Renewals(Vec<renewal::Answer>),
-    Release,
+    Released,
+    LeftToExpire,
 }
 
 impl Driver {
@@ -90,6 +91,7 @@ impl Driver {
             timers: BTreeSet::new(),
             requests: JoinSet::new(),
             releasing: HashMap::new(),
+            expiring: BTreeSet::new(),
             draining: Vec::new(),
         }
     }
@@ -129,7 +131,10 @@ impl Driver {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Keep(hold, sent_at) => self.keep(hold, sent_at),
-            Command::Abandon(hold) => drop(self.unschedule(hold.number)),
+            Command::Abandon(hold) => {
+                self.unschedule(hold.number);
+                self.leave(hold.key.clone(), self.clock.now() + hold.timing.term);
+            }
             Command::LetGo(let_go) => {
                 if let Some(hold) = &let_go.hold {
                     self.unschedule(hold.number);
@@ -138,9 +143,14 @@ impl Driver {
             }
             Command::Drain(drained) => self.draining.push(drained),
             Command::Unreleased(reply) => {
+                self.forget_expired();
                 let held = self.kept.values().map(|kept| &kept.hold.key);
-                let mut keys: Vec<_> = held.chain(self.releasing.values()).cloned().collect();
+                let releasing = self.releasing.values().map(|(key, _)| key);
+                let expiring = self.expiring.iter().map(|(_, key)| key);
+                let keys = held.chain(releasing).chain(expiring);
+                let mut keys: Vec<_> = keys.cloned().collect();
                 keys.sort();
+                keys.dedup();
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(keys);
             }
@@ -153,7 +163,6 @@ impl Driver {
             renewal: Some(hold.timing.renewal(sent_at)),
             hold,
             failures: 0,
-            cause: LossCause::Expired,
         });
     }
 
@@ -187,14 +196,22 @@ impl Driver {
             match timer {
                 Timer::Deadline => {
                     if let Some(kept) = self.unschedule(number) {
-                        kept.hold.lose(kept.cause);
+                        // The timer was set by the same clock.
+                        let _ = kept.hold.check(&*self.clock);
                     }
                 }
                 Timer::Renewal => {
                     self.timers.pop_first();
-                    if let Some(kept) = self.kept.get_mut(&number) {
-                        kept.renewal = None;
+                    let Some(kept) = self.kept.get_mut(&number) else {
+                        continue;
+                    };
+                    kept.renewal = None;
+                    // A lost one must not be renewed: not one that a read or a write found lost, nor one
+                    // that was suspended past its deadline, which would be next.
+                    if kept.hold.check(&*self.clock).is_ok() {
                         due.push(Arc::clone(&kept.hold));
+                    } else {
+                        self.unschedule(number);
                     }
                 }
             }
@@ -209,24 +226,49 @@ impl Driver {
                     self.renewed(answer);
                 }
             }
-            Ok((id, Done::Release)) => {
+            Ok((id, Done::Released)) => {
                 self.releasing.remove(&id);
             }
-            // Only a defect in a store ends here. What it was about to renew is lost at its deadline, and
-            // what it was about to release expires.
+            Ok((id, Done::LeftToExpire)) => self.give_up(id),
+            // Only a defect in a store ends here.
             Err(failed) => {
-                self.releasing.remove(&failed.id());
+                self.give_up(failed.id());
                 tracing::error!("a request to the store panicked: {failed}");
             }
+        }
+    }
+
+    fn give_up(&mut self, releasing: task::Id) {
+        if let Some((key, end)) = self.releasing.remove(&releasing) {
+            self.leave(key, end);
+        }
+    }
+
+    fn leave(&mut self, key: Key, end: Instant) {
+        self.forget_expired();
+        self.expiring.insert((end, key));
+    }
+
+    fn forget_expired(&mut self) {
+        let now = self.clock.now();
+        while self.expiring.first().is_some_and(|(end, _)| *end <= now) {
+            self.expiring.pop_first();
         }
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Only a runtime that ends gets here with leases kept. Nobody renews them any more.
+        // Only a runtime that ends gets here with leases kept. Nobody renews them any more, nor those that
+        // were granted just now.
+        self.commands.close();
         for kept in self.kept.values() {
             kept.hold.lose(LossCause::RenewalStopped);
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            if let Command::Keep(hold, _) = command {
+                hold.lose(LossCause::RenewalStopped);
+            }
         }
     }
 }

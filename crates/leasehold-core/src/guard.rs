@@ -136,7 +136,9 @@ impl AutoRenewLease {
 
     /// Replaces the metadata under the lease.
     ///
-    /// A request without an answer is repeated until the deadline, and never undoes a later one.
+    /// A request without an answer is repeated until the deadline, and never undoes a later one: what is
+    /// written through the guard and its handles is written one after the other, in the order in which it was
+    /// begun. A write that is neither awaited nor dropped keeps the next ones waiting.
     ///
     /// # Errors
     /// When the lease is lost (what was under way may have been written), or the store refuses.

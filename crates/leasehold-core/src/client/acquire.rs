@@ -10,6 +10,7 @@ use crate::clock::{Instant, sleep_until};
 use crate::driver::{Command, LetGo};
 use crate::guard::AutoRenewLease;
 use crate::guard::hold::Hold;
+use crate::guard::status::LossCause;
 use crate::outcome::{Acquire, HeldBy};
 use crate::{Effect, ErrorKind, Hints, Key, LeaseId, Record, StoreError, Term};
 
@@ -40,7 +41,7 @@ pub enum AcquireError {
     /// The store failed, for longer than it is worth to wait if it may be of use to try again.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// [`Leases::shutdown`] was called.
+    /// [`Leases::shutdown`] was called, or the runtime that the client was built in has ended.
     #[error("the client was shut down; it acquires nothing more")]
     ShutDown,
 }
@@ -57,11 +58,11 @@ impl Leases {
     /// # Cancel safety
     /// Dropped early, whatever the store may have granted is released in the background.
     pub async fn try_acquire(&self, key: &Key) -> Result<TryAcquire, AcquireError> {
-        let turn = match self.shared.queue.place(key).try_turn() {
-            Ok(turn) => turn,
-            Err(held_by) => return Ok(TryAcquire::Held(held_by)),
-        };
         self.unless_shut_down(async {
+            let turn = match self.shared.queue.place(key).try_turn() {
+                Ok(turn) => turn,
+                Err(held_by) => return Ok(TryAcquire::Held(held_by)),
+            };
             let mut contest = Contest::new(&self.shared, key, turn);
             let mut repeats = 0;
             loop {
@@ -71,7 +72,7 @@ impl Leases {
                         Err(lost) => contest = lost,
                     },
                     Ok(Acquire::Held(held_by)) => return Ok(TryAcquire::Held(held_by)),
-                    Err(error) if !error.is_retryable() || repeats == REPEATS => {
+                    Err(error) if !error.is_retryable() || repeats >= REPEATS => {
                         return Err(error.into());
                     }
                     Err(_) => {}
@@ -125,9 +126,11 @@ impl Leases {
             }
             () = sleep_until(clock, until) => {}
         }
-        match seen.error {
-            Some(error) => Err(error.into()),
-            None => Ok(TryAcquire::Held(place.seen())),
+        match (seen.error, place.seen()) {
+            (Some(error), _) => Err(error.into()),
+            (None, Some(held_by)) => Ok(TryAcquire::Held(held_by)),
+            // That somebody else holds it was never said.
+            (None, None) => Err(no_answer(key, limit).into()),
         }
     }
 
@@ -176,6 +179,8 @@ impl Leases {
         tokio::select! {
             biased;
             () = self.shared.closed.cancelled() => Err(AcquireError::ShutDown),
+            // Nobody would renew it, nor release it.
+            () = self.shared.driver.closed() => Err(AcquireError::ShutDown),
             acquired = acquiring => acquired,
         }
     }
@@ -233,14 +238,7 @@ impl<'a> Contest<'a> {
             .store
             .acquire(self.key, self.id, term, &shared.holder);
         let Ok(answer) = timeout(limit, asked).await else {
-            return Err(StoreError::new(
-                ErrorKind::Unavailable,
-                Effect::Unknown,
-                format!(
-                    "acquiring the lease on {}: no answer within {limit:?}",
-                    self.key
-                ),
-            ));
+            return Err(no_answer(self.key, limit));
         };
         match &answer {
             Ok(Acquire::Granted(_)) => {}
@@ -285,6 +283,10 @@ impl<'a> Contest<'a> {
         );
         let hold = Arc::new(hold);
         shared.tell(Command::Keep(Arc::clone(&hold), self.sent_at));
+        if shared.driver.is_closed() {
+            // Whether it still heard of this one is not certain.
+            hold.lose(LossCause::RenewalStopped);
+        }
         Ok(AutoRenewLease::new(Arc::clone(shared), hold))
     }
 }
@@ -303,6 +305,14 @@ impl Drop for Contest<'_> {
             answer: None,
         }));
     }
+}
+
+fn no_answer(key: &Key, limit: Duration) -> StoreError {
+    StoreError::new(
+        ErrorKind::Unavailable,
+        Effect::Unknown,
+        format!("acquiring the lease on {key}: no answer within {limit:?}"),
+    )
 }
 
 /// Waits until it may be worth to ask again.

@@ -125,6 +125,7 @@ impl LeasesBuilder {
                 timing,
                 holder,
                 queue: Arc::new(LocalQueue::default()),
+                doing: Arc::new(LocalQueue::default()),
                 closed: CancellationToken::new(),
                 acquiring: TaskTracker::new(),
                 rng: Mutex::new(rng),

@@ -13,7 +13,14 @@ use crate::{Key, LeaseState};
 /// store nothing.
 #[derive(Debug, Default)]
 pub(crate) struct LocalQueue {
-    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    slots: Mutex<HashMap<Key, Shelved>>,
+}
+
+#[derive(Debug)]
+struct Shelved {
+    slot: Arc<Slot>,
+    /// How many have a place. Not the slot's reference count, which two who leave at once lower too late.
+    places: usize,
 }
 
 #[derive(Debug)]
@@ -40,13 +47,17 @@ pub(crate) struct Turn {
 
 impl LocalQueue {
     pub(crate) fn place(self: &Arc<Self>, key: &Key) -> Place {
-        let slot = match self.slots().entry(key.clone()) {
-            Entry::Occupied(slot) => Arc::clone(slot.get()),
-            Entry::Vacant(free) => Arc::clone(free.insert(Arc::new(Slot {
+        let mut slots = self.slots();
+        let shelved = slots.entry(key.clone()).or_insert_with(|| Shelved {
+            slot: Arc::new(Slot {
                 turn: Arc::new(Semaphore::new(1)),
                 seen: Mutex::new(None),
-            }))),
-        };
+            }),
+            places: 0,
+        });
+        shelved.places += 1;
+        let slot = Arc::clone(&shelved.slot);
+        drop(slots);
         Place {
             queue: Arc::clone(self),
             key: key.clone(),
@@ -54,7 +65,7 @@ impl LocalQueue {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Shelved>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -81,23 +92,23 @@ impl Place {
                 _permit: permit,
                 place: self,
             }),
-            Err(_) => Err(self.seen()),
+            Err(_) => Err(self.seen().unwrap_or(HeldBy {
+                state: LeaseState::Leased,
+                holder: None,
+                token: None,
+                remaining: None,
+            })),
         }
     }
 
     /// What was last learned of the lease by anybody of this process.
-    pub(crate) fn seen(&self) -> HeldBy {
+    pub(crate) fn seen(&self) -> Option<HeldBy> {
         let seen = self
             .slot
             .seen
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        seen.clone().unwrap_or(HeldBy {
-            state: LeaseState::Leased,
-            holder: None,
-            token: None,
-            remaining: None,
-        })
+        seen.clone()
     }
 }
 
@@ -116,9 +127,11 @@ impl Turn {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut slots = self.queue.slots();
-        // Others clone the slot only under this lock: two are the map's and ours.
-        if Arc::strong_count(&self.slot) == 2 {
-            slots.remove(&self.key);
+        if let Entry::Occupied(mut shelved) = slots.entry(self.key.clone()) {
+            shelved.get_mut().places -= 1;
+            if shelved.get().places == 0 {
+                shelved.remove();
+            }
         }
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use super::progress::{Progress, checkpoints};
-use crate::{LeaseError, LeaseHandle, StoreError};
+use crate::{Invalid, LeaseError, LeaseHandle, StoreError};
 
 /// One attempt at something to be done once, given to the work that makes it.
 #[derive(Clone, Debug)]
@@ -11,7 +11,13 @@ pub struct Attempt {
     handle: LeaseHandle,
     number: u32,
     /// One checkpoint at a time: each adds to the list as the last one left it.
-    writing: Arc<Mutex<()>>,
+    phase: Arc<Mutex<Phase>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Working,
+    Ended,
 }
 
 impl Attempt {
@@ -19,7 +25,7 @@ impl Attempt {
         Self {
             handle,
             number,
-            writing: Arc::default(),
+            phase: Arc::new(Mutex::new(Phase::Working)),
         }
     }
 
@@ -40,18 +46,33 @@ impl Attempt {
 
     /// Records that the work got this far, for a successor to go on from if this attempt crashes.
     ///
-    /// A checkpoint has 1 to 64 bytes without white space.
+    /// A checkpoint has 1 to 64 bytes without white space. One that was reached already costs no request.
     ///
     /// # Errors
-    /// When the name is not allowed or the record is full, when the lease is lost (stop then), or the store
-    /// refuses.
+    /// When the name is not allowed or the record is full, when the lease is lost (stop then), when the work
+    /// has ended, or the store refuses.
     ///
     /// # Cancel safety
     /// Dropped early, the checkpoint may or may not have been recorded.
     pub async fn checkpoint(&self, checkpoint: &str) -> Result<(), LeaseError> {
-        let _one_at_a_time = self.writing.lock().await;
-        let reached =
-            Progress::reached(&self.handle.record(), checkpoint).map_err(StoreError::from)?;
+        let phase = self.phase.lock().await;
+        if *phase == Phase::Ended {
+            return Err(StoreError::from(Invalid::new(format!(
+                "the checkpoint {checkpoint:?} is too late: the attempt has ended"
+            )))
+            .into());
+        }
+        let record = self.handle.record();
+        let reached = Progress::reached(&record, checkpoint).map_err(StoreError::from)?;
+        if reached == record.metadata {
+            return Ok(self.handle.check()?);
+        }
         self.handle.write(&reached).await.map(drop)
+    }
+
+    /// No checkpoint after this: one written by a task that the work left behind would undo what is written
+    /// when the attempt has ended.
+    pub(super) async fn close(&self) {
+        *self.phase.lock().await = Phase::Ended;
     }
 }

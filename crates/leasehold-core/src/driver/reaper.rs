@@ -7,12 +7,13 @@ use tracing::Instrument;
 
 use super::{Done, Driver};
 use crate::client::queue::Turn;
+use crate::client::timing::Timing;
 use crate::clock::{Clock, Instant};
 use crate::guard::hold::Hold;
 use crate::outcome::Release;
 use crate::{Effect, ErrorKind, Key, LeaseId, LeaseStore, StoreError};
 
-/// How long one request to release may take.
+/// The longest that one request to release may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -39,10 +40,10 @@ impl Driver {
     pub(super) fn release(&mut self, let_go: LetGo) {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
         let span = tracing::info_span!("release", key = %let_go.key);
-        let key = let_go.key.clone();
+        let what = (let_go.key.clone(), let_go.end);
         let releasing = release(store, clock, let_go).instrument(span);
         let request = self.requests.spawn(releasing);
-        self.releasing.insert(request.id(), key);
+        self.releasing.insert(request.id(), what);
     }
 }
 
@@ -59,9 +60,11 @@ async fn release(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, let_go: LetG
     let mut look_again = hold.is_none();
     let mut pause = FIRST_PAUSE;
     let result = loop {
-        let result = match timeout(ATTEMPT, store.release(&key, id)).await {
+        let left = end.saturating_duration_since(clock.now());
+        let limit = ATTEMPT.min(Timing::attempt_limit(left));
+        let result = match timeout(limit, store.release(&key, id)).await {
             Ok(result) => result,
-            Err(_) => Err(no_answer(&key)),
+            Err(_) => Err(no_answer(&key, limit)),
         };
         turn.take();
         match result {
@@ -74,23 +77,32 @@ async fn release(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, let_go: LetG
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            result => break result,
+            result => break result.map_err(|error| left_to_expire(&key, error)),
         }
     };
-    if let Err(error) = &result {
-        tracing::warn!("not released, left to expire: {error}");
-    }
+    let done = match &result {
+        Ok(_) => Done::Released,
+        Err(error) => {
+            tracing::warn!("{error}");
+            Done::LeftToExpire
+        }
+    };
     if let Some(answer) = answer {
         // Whoever let go may not have waited for it.
         let _ = answer.send(result);
     }
-    Done::Release
+    done
 }
 
-fn no_answer(key: &Key) -> StoreError {
+fn left_to_expire(key: &Key, error: StoreError) -> StoreError {
+    let message = format!("the lease on {key} is not released but left to expire: {error}");
+    StoreError::new(error.kind(), error.effect(), message).with_source(error)
+}
+
+fn no_answer(key: &Key, limit: Duration) -> StoreError {
     StoreError::new(
         ErrorKind::Unavailable,
         Effect::Unknown,
-        format!("releasing the lease on {key}: no answer within {ATTEMPT:?}"),
+        format!("releasing the lease on {key}: no answer within {limit:?}"),
     )
 }

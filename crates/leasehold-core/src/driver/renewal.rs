@@ -64,7 +64,6 @@ impl Driver {
                 }
                 tracing::trace!(parent: &kept.hold.span, "renewed");
                 kept.failures = 0;
-                kept.cause = LossCause::Expired;
                 kept.renewal = Some(kept.hold.timing.renewal(sent_at));
             }
             Ok(Renew::NotHeld(not_held)) => {
@@ -73,11 +72,13 @@ impl Driver {
             }
             Err(error) => {
                 tracing::warn!(parent: &kept.hold.span, "renewal not confirmed: {error}");
-                kept.hold.in_jeopardy(&*self.clock);
-                kept.cause = match error.kind() {
+                let cause = match error.kind() {
                     ErrorKind::Unauthorized => LossCause::Unauthorized,
                     _ => LossCause::Expired,
                 };
+                if !kept.hold.in_jeopardy(cause, &*self.clock) {
+                    return;
+                }
                 kept.renewal = Some(now + self.pause(&kept.hold.timing, kept.failures));
                 kept.failures += 1;
             }

@@ -135,6 +135,7 @@ impl LeaseHandle {
     /// # Cancel safety
     /// Dropped early, the metadata may or may not have been written.
     pub async fn write(&self, metadata: &Metadata) -> Result<Version, LeaseError> {
+        let _one_at_a_time = self.hold.writing.lock().await;
         loop {
             self.check()?;
             // By version, though nobody else can write: a request that was given up for lost and comes late
@@ -155,15 +156,19 @@ impl LeaseHandle {
                     return Err(self.hold.lost(cause).into());
                 }
                 // Our own request, whose answer was lost, or the store's own writing.
-                Ok(Ok(Write::Conflict(_) | Write::Leased(_))) => {
-                    let found = self.read().await?;
-                    if found.metadata == *metadata {
+                Ok(Ok(Write::Conflict(_) | Write::Leased(_))) => match self.read().await {
+                    Ok(found) if found.metadata == *metadata => {
                         self.wrote(metadata, &found.version);
                         return Ok(found.version);
                     }
-                    self.hold
-                        .set_record(|record| record.version = found.version);
-                }
+                    Ok(found) => self
+                        .hold
+                        .set_record(|record| record.version = found.version),
+                    Err(LeaseError::Store(error)) if error.is_retryable() => {
+                        sleep(self.shared.spread(REPEAT)).await;
+                    }
+                    Err(error) => return Err(error),
+                },
                 Ok(Err(error)) if !error.is_retryable() => return Err(error.into()),
                 Ok(Err(_)) | Err(_) => sleep(self.shared.spread(REPEAT)).await,
             }

@@ -24,6 +24,9 @@ pub(crate) struct Hold {
     pub(crate) deadlines: watch::Sender<Instant>,
     /// Cancelled when the lease is lost or let go of.
     pub(crate) over: CancellationToken,
+    /// Held by whoever writes, until it is certain what became of it: a repetition must not undo what was
+    /// written after it.
+    pub(crate) writing: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -32,6 +35,8 @@ struct State {
     /// The last status, decided under this lock and published from under it.
     status: LeaseStatus,
     deadline: Instant,
+    /// Why it is lost if the deadline comes.
+    overdue: LossCause,
     record: Record,
     /// Kept while the lease is: others of this process wait for it, and not at the store.
     turn: Option<Turn>,
@@ -63,9 +68,11 @@ impl Hold {
             status: watch::Sender::new(LeaseStatus::Held),
             deadlines: watch::Sender::new(deadline),
             over: CancellationToken::new(),
+            writing: tokio::sync::Mutex::new(()),
             state: Mutex::new(State {
                 status: LeaseStatus::Held,
                 deadline,
+                overdue: LossCause::Expired,
                 record,
                 turn: Some(turn),
             }),
@@ -87,9 +94,7 @@ impl Hold {
     /// Whether the lease may still be relied on now. Finds an overdue one lost, whoever asks first.
     pub(crate) fn check(&self, clock: &dyn Clock) -> Result<(), Lost> {
         let mut state = self.state();
-        if state.is_held() && clock.now() >= state.deadline {
-            self.end(&mut state, LeaseStatus::Lost(LossCause::Expired));
-        }
+        self.end_if_overdue(&mut state, clock);
         match state.status {
             LeaseStatus::Held | LeaseStatus::Jeopardy { .. } => Ok(()),
             LeaseStatus::Lost(cause) => Err(self.lost(cause)),
@@ -101,13 +106,11 @@ impl Hold {
     /// the deadline does not bring it back.
     pub(crate) fn renewed(&self, sent_at: Instant, clock: &dyn Clock) -> bool {
         let mut state = self.state();
+        self.end_if_overdue(&mut state, clock);
         if !state.is_held() {
             return false;
         }
-        if clock.now() >= state.deadline {
-            self.end(&mut state, LeaseStatus::Lost(LossCause::Expired));
-            return false;
-        }
+        state.overdue = LossCause::Expired;
         state.deadline = state.deadline.max(self.timing.deadline(sent_at));
         state.status = LeaseStatus::Held;
         self.deadlines.send_replace(state.deadline);
@@ -119,14 +122,19 @@ impl Hold {
         true
     }
 
-    /// A renewal was not confirmed.
-    pub(crate) fn in_jeopardy(&self, clock: &dyn Clock) {
+    /// A renewal was not confirmed, and `cause` is why it is lost if none is before the deadline. Whether the
+    /// lease is still held.
+    pub(crate) fn in_jeopardy(&self, cause: LossCause, clock: &dyn Clock) -> bool {
         let mut state = self.state();
-        if state.is_held() {
-            let remaining = state.deadline.saturating_duration_since(clock.now());
-            state.status = LeaseStatus::Jeopardy { remaining };
-            self.status.send_replace(state.status);
+        state.overdue = cause;
+        self.end_if_overdue(&mut state, clock);
+        if !state.is_held() {
+            return false;
         }
+        let remaining = state.deadline.saturating_duration_since(clock.now());
+        state.status = LeaseStatus::Jeopardy { remaining };
+        self.status.send_replace(state.status);
+        true
     }
 
     /// The lease is gone. Does nothing when it was over already.
@@ -152,6 +160,12 @@ impl Hold {
         Lost {
             key: self.key.clone(),
             cause,
+        }
+    }
+
+    fn end_if_overdue(&self, state: &mut State, clock: &dyn Clock) {
+        if state.is_held() && clock.now() >= state.deadline {
+            self.end(state, LeaseStatus::Lost(state.overdue));
         }
     }
 

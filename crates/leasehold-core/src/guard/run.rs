@@ -1,7 +1,6 @@
 use std::panic;
 use std::time::Duration;
 
-use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
@@ -37,11 +36,15 @@ impl AutoRenewLease {
     /// gone**, also when this future is dropped (which drops the work) and when the work panics (the panic
     /// goes on to the caller).
     ///
+    /// Where the store cannot be told, releasing is tried for up to a term before the output is given. Work
+    /// that blocks its thread cannot be dropped, and on a runtime of one thread it keeps the lease from being
+    /// renewed; give it a thread of its own.
+    ///
     /// # Errors
     /// When the lease was lost before the work ended.
     ///
     /// # Panics
-    /// When the work does.
+    /// When the work does, and outside of a tokio runtime.
     ///
     /// # Cancel safety
     /// Dropped early, the work is aborted, and the lease is released when it is gone.
@@ -53,7 +56,7 @@ impl AutoRenewLease {
     {
         let handle = self.handle();
         let span = handle.hold.span.clone();
-        let task = tokio::spawn(under_lease(self, work).instrument(span));
+        let task = tokio::spawn(under_lease(work, self).instrument(span));
         let mut task = AbortOnDropHandle::new(task);
         tokio::select! {
             biased;
@@ -73,7 +76,8 @@ impl AutoRenewLease {
     }
 }
 
-async fn under_lease<F, Fut, T>(lease: AutoRenewLease, work: F) -> Result<T, RunError<T>>
+/// The work comes first: what is aborted before it begins drops its arguments in this order.
+async fn under_lease<F, Fut, T>(work: F, lease: AutoRenewLease) -> Result<T, RunError<T>>
 where
     F: FnOnce(LeaseHandle) -> Fut,
     Fut: Future<Output = T>,
@@ -87,7 +91,15 @@ where
             Err(lost) => Err(RunError::Lost { lost, output: Some(output) }),
         },
         lost = lease.lost() => {
-            let output = timeout(lease.handle.hold.timing.grace, &mut work).await.ok();
+            let clock = &*lease.handle.shared.clock;
+            // From the deadline where that was noticed late: the margin has room for no more. By the clock,
+            // because the term goes on while the machine is suspended, and timers do not.
+            let end = clock.now().min(lease.deadline()) + lease.handle.hold.timing.grace;
+            let output = tokio::select! {
+                biased;
+                output = &mut work => Some(output),
+                () = sleep_until(clock, end) => None,
+            };
             Err(RunError::Lost { lost, output })
         }
     };
