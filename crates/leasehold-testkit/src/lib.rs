@@ -3,7 +3,7 @@
 //!
 //! Two things for whoever writes a store, or something on top of one:
 //!
-//! - [`conformance`]: every rule of the contract, as tests against any store. One line runs all of them.
+//! - [`conformance`](mod@conformance): every rule of the contract, as tests against any store. One line runs all of them.
 //! - [`faulty`]: a store around another one that delays, hangs, fails, and loses answers as planned.
 //!
 //! ```
