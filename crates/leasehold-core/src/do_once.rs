@@ -209,15 +209,14 @@ impl DoOnce {
             return settled;
         }
         // Kept until the end: whoever is next in this process has nothing to ask the store before.
-        let _turn = match self.try_turn() {
-            Some(turn) => turn,
-            None => {
-                let turn = self.turn(until).await?;
-                if let Some(settled) = self.look().await.or_else(unless_retryable)? {
-                    return settled;
-                }
-                turn
+        let _turn = if let Some(turn) = self.try_turn() {
+            turn
+        } else {
+            let turn = self.turn(until).await?;
+            if let Some(settled) = self.look().await.or_else(unless_retryable)? {
+                return settled;
             }
+            turn
         };
         let lease = tokio::select! {
             biased;

@@ -19,6 +19,9 @@ use crate::{Effect, ErrorKind, Hints, Key, LeaseId, Record, StoreError, Term};
 const POLL: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 /// How often a waiter looks although the store gives hints.
 const POLL_WITH_HINTS: Duration = Duration::from_secs(5);
+/// The least time between two looks, however many hints there are: they may be needless, and those of a busy
+/// store must not make all waiters ask without end.
+const LEAST_PAUSE: Duration = Duration::from_millis(5);
 /// How long after a term ends the store is asked again.
 const AFTER_THE_END: Duration = Duration::from_millis(5);
 /// How often one request is repeated where nobody waits.
@@ -211,6 +214,8 @@ struct Contest<'a> {
     sent_at: Instant,
     /// Whether the store may have granted it, as far as we know.
     in_doubt: bool,
+    /// Whether it was asked for again after a request without an answer, which may still arrive.
+    repeated: bool,
     turn: Option<Turn>,
 }
 
@@ -222,6 +227,7 @@ impl<'a> Contest<'a> {
             id: shared.new_id(),
             sent_at: shared.clock.now(),
             in_doubt: false,
+            repeated: false,
             turn: Some(turn),
         }
     }
@@ -234,6 +240,7 @@ impl<'a> Contest<'a> {
         let term = Term::Finite(shared.timing.term);
         self.sent_at = shared.clock.now();
         let was_in_doubt = std::mem::replace(&mut self.in_doubt, true);
+        self.repeated |= was_in_doubt;
         let asked = shared
             .store
             .acquire(self.key, self.id, term, &shared.holder);
@@ -278,6 +285,7 @@ impl<'a> Contest<'a> {
             self.id,
             timing,
             self.sent_at,
+            self.repeated,
             record,
             turn,
         );
@@ -352,7 +360,8 @@ impl<'a> Wait<'a> {
         };
         let pause = remaining.map_or(look, |remaining| look.min(remaining + AFTER_THE_END));
         let clock = &*self.shared.clock;
-        let until = clock.now() + pause;
+        let asked = clock.now();
+        let until = asked + pause;
         match &mut self.hints {
             None => sleep_until(clock, until).await,
             Some(hints) => tokio::select! {
@@ -362,6 +371,8 @@ impl<'a> Wait<'a> {
                         self.hints = None;
                         self.subscribed = false;
                         self.a_while().await;
+                    } else {
+                        sleep_until(clock, asked + LEAST_PAUSE).await;
                     }
                 }
                 () = sleep_until(clock, until) => {}

@@ -138,6 +138,8 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn key() -> Key {
@@ -165,6 +167,34 @@ mod tests {
             task.await.unwrap();
         }
         assert_eq!(*order.lock().unwrap(), [0, 1, 3, 4]);
+        assert!(queue.slots().is_empty());
+    }
+
+    #[test]
+    fn two_who_leave_at_once_leave_nothing_behind() {
+        const ROUNDS: usize = 50_000;
+        let queue = Arc::new(LocalQueue::default());
+        let arrived = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for round in 1..=ROUNDS {
+                        let place = queue.place(&Key::new(round.to_string()).unwrap());
+                        // Spinning at first, for a barrier lets one go much sooner than the other.
+                        arrived.fetch_add(1, Ordering::SeqCst);
+                        for spins in 0.. {
+                            if arrived.load(Ordering::SeqCst) >= 2 * round {
+                                break;
+                            }
+                            if spins > 1000 {
+                                std::thread::yield_now();
+                            }
+                        }
+                        drop(place);
+                    }
+                });
+            }
+        });
         assert!(queue.slots().is_empty());
     }
 }

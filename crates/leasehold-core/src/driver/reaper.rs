@@ -17,8 +17,8 @@ use crate::{Effect, ErrorKind, Key, LeaseId, LeaseStore, StoreError};
 const ATTEMPT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How long after a cancelled request to acquire it is looked for a second time: it may still have been on
-/// its way when the first release found nothing.
+/// How long after the release of what was asked for without an answer it is released a second time: a request
+/// to acquire may have arrived after the first.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 /// A lease to be released at the store, in the background.
@@ -57,30 +57,9 @@ async fn release(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, let_go: LetG
         mut turn,
         answer,
     } = let_go;
-    let mut look_again = hold.is_none();
-    let mut pause = FIRST_PAUSE;
-    let result = loop {
-        let left = end.saturating_duration_since(clock.now());
-        let limit = ATTEMPT.min(Timing::attempt_limit(left));
-        let result = match timeout(limit, store.release(&key, id)).await {
-            Ok(result) => result,
-            Err(_) => Err(no_answer(&key, limit)),
-        };
-        turn.take();
-        match result {
-            Ok(Release::NotHeld) if look_again => {
-                look_again = false;
-                sleep(SECOND_LOOK).await;
-            }
-            Err(error) if error.is_retryable() && clock.now() < end => {
-                tracing::debug!("release not confirmed: {error}");
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
-            result => break result.map_err(|error| left_to_expire(&key, error)),
-        }
-    };
-    let done = match &result {
+    let look_again = hold.is_none_or(|hold| hold.repeated);
+    let result = until_answered(&*store, &*clock, &key, id, end, &mut turn).await;
+    let mut done = match &result {
         Ok(_) => Done::Released,
         Err(error) => {
             tracing::warn!("{error}");
@@ -91,7 +70,42 @@ async fn release(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, let_go: LetG
         // Whoever let go may not have waited for it.
         let _ = answer.send(result);
     }
+    if look_again && matches!(done, Done::Released) {
+        sleep(SECOND_LOOK).await;
+        if let Err(error) = until_answered(&*store, &*clock, &key, id, end, &mut turn).await {
+            tracing::debug!("no second look: {error}");
+            done = Done::LeftToExpire;
+        }
+    }
     done
+}
+
+async fn until_answered(
+    store: &dyn LeaseStore,
+    clock: &dyn Clock,
+    key: &Key,
+    id: LeaseId,
+    end: Instant,
+    turn: &mut Option<Turn>,
+) -> Result<Release, StoreError> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let left = end.saturating_duration_since(clock.now());
+        let limit = ATTEMPT.min(Timing::attempt_limit(left));
+        let result = match timeout(limit, store.release(key, id)).await {
+            Ok(result) => result,
+            Err(_) => Err(no_answer(key, limit)),
+        };
+        turn.take();
+        match result {
+            Err(error) if error.is_retryable() && clock.now() < end => {
+                tracing::debug!("release not confirmed: {error}");
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            result => return result.map_err(|error| left_to_expire(key, error)),
+        }
+    }
 }
 
 fn left_to_expire(key: &Key, error: StoreError) -> StoreError {

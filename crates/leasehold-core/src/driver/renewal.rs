@@ -1,6 +1,8 @@
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use rand::RngExt;
 use tokio::time::timeout;
 use tracing::Instrument;
@@ -108,10 +110,9 @@ fn limit(hold: &Hold, clock: &dyn Clock) -> Duration {
 async fn renew_one(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, hold: Arc<Hold>) -> Done {
     let limit = limit(&hold, &*clock);
     let sent_at = clock.now();
-    let result = match timeout(limit, store.renew(&hold.key, hold.id)).await {
-        Ok(result) => result,
-        Err(_) => Err(no_answer(&hold.key, limit)),
-    };
+    let asked = async { store.renew(&hold.key, hold.id).await };
+    let result = answer(limit, asked).await;
+    let result = result.unwrap_or_else(|| Err(no_answer(&hold.key, limit)));
     Done::Renewals(vec![Answer {
         hold,
         sent_at,
@@ -130,10 +131,8 @@ async fn renew_batch(
         .map(|hold| (hold.key.clone(), hold.id))
         .collect();
     let sent_at = clock.now();
-    let mut results = match timeout(limit, store.renew_many(&leases)).await {
-        Ok(results) => results.into_iter(),
-        Err(_) => Vec::new().into_iter(),
-    };
+    let asked = async { store.renew_many(&leases).await };
+    let mut results = answer(limit, asked).await.unwrap_or_default().into_iter();
     let answers = batch.into_iter().map(|hold| Answer {
         sent_at,
         result: results
@@ -142,6 +141,19 @@ async fn renew_batch(
         hold,
     });
     Done::Renewals(answers.collect())
+}
+
+/// What a store says within the limit. One that panics has said nothing: a renewer that died of it would be
+/// noticed at the deadline only.
+async fn answer<T>(limit: Duration, asked: impl Future<Output = T>) -> Option<T> {
+    match timeout(limit, AssertUnwindSafe(asked).catch_unwind()).await {
+        Ok(Ok(answer)) => Some(answer),
+        Ok(Err(_)) => {
+            tracing::error!("the store panicked while it renewed");
+            None
+        }
+        Err(_) => None,
+    }
 }
 
 fn no_answer(key: &Key, limit: Duration) -> StoreError {

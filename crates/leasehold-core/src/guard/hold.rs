@@ -19,6 +19,8 @@ pub(crate) struct Hold {
     pub(crate) id: LeaseId,
     pub(crate) token: Option<FencingToken>,
     pub(crate) timing: Timing,
+    /// Whether it was acquired by a repetition: the request before may still arrive.
+    pub(crate) repeated: bool,
     pub(crate) span: Span,
     pub(crate) status: watch::Sender<LeaseStatus>,
     pub(crate) deadlines: watch::Sender<Instant>,
@@ -48,6 +50,7 @@ impl Hold {
         id: LeaseId,
         timing: Timing,
         sent_at: Instant,
+        repeated: bool,
         record: Record,
         turn: Turn,
     ) -> Self {
@@ -64,6 +67,7 @@ impl Hold {
             id,
             token: record.token,
             timing,
+            repeated,
             span,
             status: watch::Sender::new(LeaseStatus::Held),
             deadlines: watch::Sender::new(deadline),
