@@ -24,8 +24,8 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Invalid> {
 /// written.
 ///
 /// The file is never opened in any other way than through SQLite. Closing a descriptor of one's own drops
-/// all POSIX locks that the process has on the file, those of an open store included; the next process to
-/// close the database would then take itself for the last one and delete the write-ahead log.
+/// all POSIX locks that the process has on the file, those of an open store included; another process could
+/// then take itself for the only one and delete the write-ahead log.
 pub(crate) fn read_only_uri(path: &Path) -> String {
     let mut uri = String::from(if cfg!(windows) { "file:///" } else { "file:" });
     for byte in path.as_os_str().as_encoded_bytes() {

@@ -1,5 +1,4 @@
 //! Somebody else keeps the file locked.
-#![expect(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
 use std::time::Duration;
 
@@ -41,4 +40,30 @@ async fn a_locked_file_is_waited_for_in_limits_and_can_be_read_meanwhile() {
     other.execute_batch("ROLLBACK").unwrap();
     let granted = store.acquire(&key, id, Term::DEFAULT, &holder).await;
     assert!(matches!(granted.unwrap(), Acquire::Granted(_)));
+}
+
+#[tokio::test]
+async fn the_switch_to_the_log_waits_for_those_who_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leases.db");
+    drop(SqliteStore::open(&path).await.unwrap());
+    let other = Connection::open(&path).unwrap();
+    let mode = "PRAGMA journal_mode = DELETE";
+    let switched = || other.query_row(mode, (), |row| row.get::<_, String>(0));
+    // As soon as the store's threads have let go.
+    while !switched().is_ok_and(|mode| mode == "delete") {
+        tokio::task::yield_now().await;
+    }
+    // For this one SQLite does not wait by itself.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let opening = tokio::spawn(SqliteStore::open(path.clone()));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!opening.is_finished());
+    other.execute_batch("COMMIT").unwrap();
+    let store = opening.await.unwrap().unwrap();
+    // A connection learns of the switch when it reads.
+    other.execute_batch("SELECT * FROM counter").unwrap();
+    let mode = other.query_row("PRAGMA journal_mode", (), |row| row.get::<_, String>(0));
+    assert_eq!(mode.unwrap(), "wal");
+    drop(store);
 }

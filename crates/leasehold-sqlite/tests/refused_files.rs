@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use futures::StreamExt;
 use leasehold_core::{Effect, ErrorKind, Holder, Key, LeaseId, LeaseStore, StoreError, Term};
 use leasehold_sqlite::SqliteStore;
 use rusqlite::Connection;
@@ -159,6 +160,39 @@ async fn a_store_that_was_cut_short_or_overwritten_is_refused_untouched() {
         assert!(error.to_string().contains("damaged"), "{error}");
         assert!(fs::read(&path).unwrap() == *damaged, "a byte was changed");
     }
+}
+
+#[tokio::test]
+async fn a_store_whose_log_was_merged_half_way_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leases.db");
+    make_store(&path).await;
+    let insert = "INSERT INTO lease (key, token, status, metadata, version)
+            SELECT printf('key-%03d', value), 0, 0, '{}', value FROM numbers";
+    leave_in_log(
+        &path,
+        &format!(
+            "WITH RECURSIVE numbers (value) AS
+                (SELECT 1 UNION ALL SELECT value + 1 FROM numbers LIMIT 500) {insert}"
+        ),
+    );
+    // The first page of the merged file, which is longer, in front of the others of the old.
+    let merged = folder.path().join("merged.db");
+    for end in ["", "-wal"] {
+        let name = |base: &str| folder.path().join(format!("{base}{end}"));
+        fs::copy(name("leases.db"), name("merged.db")).unwrap();
+    }
+    let connection = Connection::open(&merged).unwrap();
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    connection.query_row(checkpoint, (), |_| Ok(())).unwrap();
+    drop(connection);
+    let (mut half, merged) = (fs::read(&path).unwrap(), fs::read(&merged).unwrap());
+    assert!(merged.len() > half.len());
+    half[..4096].copy_from_slice(&merged[..4096]);
+    fs::write(&path, half).unwrap();
+
+    let store = SqliteStore::open(&path).await.unwrap();
+    assert_eq!(store.list("key-").count().await, 500);
 }
 
 #[tokio::test]

@@ -45,6 +45,17 @@ fn a_holder_that_is_killed_takes_its_command_and_the_commands_children_with_it()
 }
 
 #[test]
+fn a_holder_that_is_killed_takes_its_command_with_it_at_once_however_long_the_term() {
+    let place = Place::new();
+    let script = "echo $$ > pid; exec sleep 300";
+    let mut holder = place.start(["run", "k", "--term", "1h", "--", "sh", "-c", script]);
+    let pid = place.pid("pid");
+    holder.kill();
+    end_of(pid);
+    assert_eq!(place.state("k"), "leased", "its term is not over");
+}
+
+#[test]
 fn a_holder_that_is_stopped_past_its_term_loses_its_command_in_time_and_exits_75() {
     let place = Place::new();
     let holder = start(&place, "run", "echo $$ > pid; exec sleep 300");

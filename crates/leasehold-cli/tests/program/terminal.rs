@@ -145,14 +145,24 @@ fn a_command_whose_output_goes_elsewhere_gets_the_terminal_when_it_asks_for_it()
 fn a_pager_behind_the_command_keeps_the_terminal() {
     let place = Place::new();
     let mut terminal = Terminal::with_shell(&place);
-    let pager = r#"(cat > data; read key < /dev/tty; echo pa""ger:$key)"#;
-    terminal.enter(&format!(
-        "$L run k -- sh -c 'echo data; sleep 0.3' | {pager}"
-    ));
+    let script = "echo data; while ! test -e go; do sleep 0.01; done";
+    let pager =
+        r#"(read data; echo $data > data; read key < /dev/tty; echo pa""ger:$key; touch go)"#;
+    terminal.enter(&format!("$L run k -- sh -c '{script}' | {pager}"));
     place.line("data");
     terminal.enter("q");
     terminal.wait_for("pager:q");
     terminal.assert_code(0);
+}
+
+#[test]
+fn a_script_has_the_terminal_back_when_the_command_is_done() {
+    let place = Place::new();
+    let script = "$L run k -- true; echo done > done; read line; echo got:$line; read line";
+    let mut terminal = Terminal::start(&place, &["sh", "-c", script]);
+    place.line("done");
+    terminal.enter("hello");
+    terminal.wait_for("got:hello");
 }
 
 #[test]

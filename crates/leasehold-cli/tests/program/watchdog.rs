@@ -37,15 +37,9 @@ fn a_lease_lost_while_the_watchdog_is_stopped_ends_the_command_all_the_same() {
 #[test]
 fn a_watchdog_outlives_what_is_sent_to_its_session() {
     let place = Place::new();
-    let mut holder = place.start([
-        "run",
-        "k",
-        "--",
-        "sh",
-        "-c",
-        "echo $$ > pid; exec sleep 300",
-    ]);
-    let pid = place.pid("pid");
+    let script = "echo $$ > pid; while ! test -e done; do sleep 0.01; done; exit 7";
+    let holder = place.start(["run", "k", "--", "sh", "-c", script]);
+    place.pid("pid");
     let watchdog = holder.watchdog();
     for signal in [
         Signal::INT,
@@ -53,11 +47,14 @@ fn a_watchdog_outlives_what_is_sent_to_its_session() {
         Signal::HUP,
         Signal::QUIT,
         Signal::TSTP,
+        Signal::TTIN,
+        Signal::TTOU,
     ] {
         kill_process(watchdog, signal).unwrap();
     }
-    holder.kill();
-    end_of(pid);
+    std::fs::write(place.path("done"), "").unwrap();
+    // Without the watchdog it would be 70, with a stopped one nothing.
+    assert_eq!(holder.wait().code, Some(7));
     end_of(watchdog);
 }
 

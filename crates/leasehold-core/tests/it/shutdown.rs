@@ -3,6 +3,7 @@
 use leasehold_core::{AcquireError, ErrorKind, LeaseState, Leases, TryAcquire};
 use leasehold_testkit::faulty::{Fault, Operation};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::support::{World, acquired, assert_at, key, ms, s, sleep};
 
@@ -121,6 +122,27 @@ async fn what_was_being_acquired_is_released_before_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_acquisition_that_nobody_polls_is_waited_for() {
+    let world = World::new();
+    let leases = world.client();
+    world.store.plan(Operation::Acquire, Fault::ApplyAndHang);
+    let busy = leases.clone();
+    tokio::spawn(async move {
+        let key = key("k");
+        let mut asking = Box::pin(busy.acquire(&key));
+        let asked = timeout(ms(1), &mut asking).await;
+        assert!(asked.is_err());
+        // Does something else before it looks again.
+        sleep(s(2)).await;
+        drop(asking);
+    });
+    sleep(ms(10)).await;
+    assert!(leases.shutdown(s(10)).await.is_empty());
+    assert!(world.elapsed() >= s(2), "{:?}", world.elapsed());
+    assert_eq!(world.state(&key("k")).await, LeaseState::Available);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_store_that_comes_back_in_time_is_told() {
     let world = World::new();
     let leases = world.client();
@@ -147,7 +169,7 @@ async fn a_shutdown_given_up_half_way_goes_on_releasing() {
         .store
         .plan(Operation::Release, Fault::DelayBefore(s(2)));
     drop(leases.acquire(&key("k")).await.unwrap());
-    let closing = tokio::time::timeout(s(1), leases.shutdown(s(60))).await;
+    let closing = timeout(s(1), leases.shutdown(s(60))).await;
     assert!(closing.is_err());
     assert!(matches!(
         leases.try_acquire(&key("k")).await,

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_core::{AcquireError, ErrorKind, Leases, TryAcquire};
+use leasehold_core::{AcquireError, ErrorKind, FencingToken, Leases, TryAcquire};
 use leasehold_testkit::faulty::{Fault, Operation};
 use tokio::time::timeout;
 
@@ -227,4 +227,24 @@ async fn what_cannot_be_released_after_giving_up_outlives_no_term() {
     let calls = world.store.calls(Operation::Release);
     sleep(s(300)).await;
     assert_eq!(world.store.calls(Operation::Release), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_under_way_is_found_though_a_later_one_was_refused_before_giving_up() {
+    let world = World::new();
+    let leases = world.client();
+    let first = world.rival().acquire(&key("k")).await.unwrap();
+    world
+        .store
+        .plan(Operation::Acquire, Fault::ApplyLate(ms(700)))
+        .times(1);
+    assert!(timeout(ms(400), leases.acquire(&key("k"))).await.is_err());
+    assert!(world.store.calls(Operation::Acquire) > 1);
+    sleep(ms(100)).await;
+    first.release().await.unwrap();
+    assert!(leases.shutdown(s(10)).await.is_empty());
+    // It was granted meanwhile, to nobody who knows of it.
+    let token = world.record(&key("k")).await.unwrap().token;
+    assert_eq!(token, Some(FencingToken::new(2)));
+    assert!(!world.state(&key("k")).await.is_held());
 }
