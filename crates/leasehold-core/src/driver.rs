@@ -18,6 +18,9 @@ use crate::guard::hold::Hold;
 use crate::guard::status::LossCause;
 use crate::{Key, LeaseStore};
 
+/// The part of a term by which a renewal may be early to go along in another's batch: 1 s of 60 s.
+const ALONG: u32 = 60;
+
 /// What the driver is told.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -104,6 +107,8 @@ impl Driver {
             let clock = Arc::clone(&self.clock);
             let next = self.timers.first().map(|(at, ..)| *at);
             tokio::select! {
+                // In one order, so that a simulation can be replayed: deadlines before all else.
+                biased;
                 () = async {
                     match next {
                         Some(at) => sleep_until(&*clock, at).await,
@@ -202,21 +207,48 @@ impl Driver {
                 }
                 Timer::Renewal => {
                     self.timers.pop_first();
-                    let Some(kept) = self.kept.get_mut(&number) else {
-                        continue;
-                    };
-                    kept.renewal = None;
-                    // A lost one must not be renewed: not one that a read or a write found lost, nor one
-                    // that was suspended past its deadline, which would be next.
-                    if kept.hold.check(&*self.clock).is_ok() {
-                        due.push(Arc::clone(&kept.hold));
-                    } else {
-                        self.unschedule(number);
-                    }
+                    due.extend(self.take_due(number));
                 }
             }
         }
+        if !due.is_empty() && self.store.capabilities().batch_renewal {
+            self.take_along(now, &mut due);
+        }
         self.renew(due);
+    }
+
+    /// The lease whose renewal timer was just taken.
+    fn take_due(&mut self, number: u64) -> Option<renewal::Due> {
+        let kept = self.kept.get_mut(&number)?;
+        kept.renewal = None;
+        // A lost one must not be renewed: not one that a read or a write found lost, nor one that was
+        // suspended past its deadline, which would be next.
+        if kept.hold.check(&*self.clock).is_ok() {
+            return Some(renewal::Due {
+                hold: Arc::clone(&kept.hold),
+                failures: kept.failures,
+            });
+        }
+        self.unschedule(number);
+        None
+    }
+
+    /// Adds those that are due a moment later, so that leases acquired one after the other come to be renewed
+    /// together.
+    fn take_along(&mut self, now: Instant, due: &mut Vec<renewal::Due>) {
+        let Some(first) = due.first() else {
+            return;
+        };
+        let soon = now + first.hold.timing.term / ALONG;
+        let timers = self.timers.iter().take_while(|(at, ..)| *at <= soon);
+        let renewals: Vec<_> = timers
+            .filter(|(.., timer)| *timer == Timer::Renewal)
+            .copied()
+            .collect();
+        for renewal in renewals {
+            self.timers.remove(&renewal);
+            due.extend(self.take_due(renewal.1));
+        }
     }
 
     fn finish(&mut self, done: Result<(task::Id, Done), JoinError>) {

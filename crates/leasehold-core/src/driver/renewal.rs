@@ -20,6 +20,14 @@ const BATCH: usize = 512;
 /// The pause before the first repeat.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
+/// A lease to be renewed now.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) hold: Arc<Hold>,
+    /// Attempts since the last that was confirmed.
+    pub(super) failures: u32,
+}
+
 /// What became of one attempt.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -30,22 +38,30 @@ pub(super) struct Answer {
 }
 
 impl Driver {
-    pub(super) fn renew(&mut self, due: Vec<Arc<Hold>>) {
+    pub(super) fn renew(&mut self, mut due: Vec<Due>) {
         if due.len() > 1 && self.store.capabilities().batch_renewal {
-            for batch in due.chunks(BATCH) {
-                let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-                let limit = batch.iter().map(|hold| limit(hold, &*clock)).min();
-                let renewing = renew_batch(store, clock, batch.to_vec(), limit.unwrap_or_default());
-                self.requests.spawn(renewing);
+            due.sort_by_key(|due| due.failures);
+            for alike in due.chunk_by(|one, other| one.failures == other.failures) {
+                for batch in alike.chunks(batch_size(alike[0].failures)) {
+                    let batch = batch.iter().map(|due| Arc::clone(&due.hold)).collect();
+                    self.renew_together(batch);
+                }
             }
             return;
         }
-        for hold in due {
+        for Due { hold, .. } in due {
             let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
             let span = hold.span.clone();
             let renewing = renew_one(store, clock, hold);
             self.requests.spawn(renewing.instrument(span));
         }
+    }
+
+    fn renew_together(&mut self, batch: Vec<Arc<Hold>>) {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let limit = batch.iter().map(|hold| limit(hold, &*clock)).min();
+        let renewing = renew_batch(store, clock, batch, limit.unwrap_or_default());
+        self.requests.spawn(renewing);
     }
 
     /// Moves the deadline, or plans the next attempt, or ends the guard.
@@ -101,6 +117,11 @@ impl Driver {
             .min(room / 8);
         pause.mul_f64(self.rng.random_range(0.5..1.0))
     }
+}
+
+/// Smaller with every failure: one lease that the store hangs on must not take the others with it.
+fn batch_size(failures: u32) -> usize {
+    (BATCH >> failures.saturating_mul(3).min(31)).max(1)
 }
 
 fn limit(hold: &Hold, clock: &dyn Clock) -> Duration {

@@ -58,6 +58,26 @@ async fn ten_thousand_leases_are_all_held_over_many_terms_with_one_renewal_each_
 }
 
 #[tokio::test(start_paused = true)]
+async fn leases_acquired_within_a_second_are_renewed_together() {
+    let world = World::new();
+    let store = shaped(&world, true);
+    let leases = world.builder_on(Arc::<Shaped>::clone(&store), "us");
+    let leases = leases.build().unwrap();
+    let mut guards = Vec::new();
+    for n in 0..90 {
+        guards.push(leases.acquire(&key(&format!("k{n}"))).await.unwrap());
+        sleep(ms(10)).await;
+    }
+    sleep(s(39)).await;
+    assert_eq!(store.renewed(), 0);
+    sleep(s(80)).await;
+    assert_eq!(*store.renewals.borrow(), [90, 90]);
+    for guard in &guards {
+        guard.check().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn ten_thousand_leases_cost_one_task() {
     let world = World::new();
     let store = shaped(&world, true);
