@@ -3,6 +3,7 @@ mod builder;
 pub(crate) mod queue;
 pub(crate) mod timing;
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,7 +43,7 @@ use timing::Timing;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Leases {
     pub(crate) shared: Arc<Shared>,
 }
@@ -147,5 +148,15 @@ impl Shared {
 
     fn rng<T>(&self, draw: impl FnOnce(&mut StdRng) -> T) -> T {
         draw(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for Leases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the store, which may be everything there is.
+        f.debug_struct("Leases")
+            .field("holder", self.holder())
+            .field("timing", &self.shared.timing)
+            .finish_non_exhaustive()
     }
 }

@@ -45,7 +45,7 @@ impl MemoryStore {
     /// Terms from 1 s to a year, or infinite.
     pub const TERMS: TermRange = TermRange {
         min: Duration::from_secs(1),
-        max: Duration::from_secs(366 * 24 * 3600),
+        max: Duration::from_secs(31_557_600),
         infinite: true,
     };
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use leasehold_core::{Effect, ErrorKind, Key, StoreError};
 use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 use crate::path;
 
@@ -118,6 +119,10 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
+fn extended_code(error: &rusqlite::Error) -> i32 {
+    error.sqlite_error().map_or(0, |error| error.extended_code)
+}
+
 fn describe(error: &rusqlite::Error) -> (ErrorKind, String) {
     let Some(code) = error.sqlite_error_code() else {
         return (ErrorKind::Internal, error.to_string());
@@ -130,6 +135,12 @@ fn describe(error: &rusqlite::Error) -> (ErrorKind, String) {
             "another process keeps the database locked".into(),
         ),
         ErrorCode::DiskFull => (ErrorKind::Unavailable, "the disk is full".into()),
+        // What a full disk says when the index of the log cannot grow.
+        ErrorCode::SystemIoFailure if extended_code(error) == SQLITE_IOERR_SHMSIZE => (
+            ErrorKind::Unavailable,
+            "there is no room for the files that SQLite keeps beside it; the disk may be full"
+                .into(),
+        ),
         ErrorCode::SystemIoFailure => (
             ErrorKind::Unavailable,
             format!("reading or writing the file failed: {error}"),

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const REPEAT: Duration = Duration::from_millis(100);
 /// A view of a held lease for the work that runs under it: everything but letting go.
 ///
 /// Does not keep the lease: when its guard lets go, the handle says so.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LeaseHandle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) hold: Arc<Hold>,
@@ -193,5 +194,17 @@ impl LeaseHandle {
             Effect::Unknown,
             format!("{doing} {}: no answer within {limit:?}", self.key()),
         )
+    }
+}
+
+impl fmt::Debug for LeaseHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the client and the store behind it, which may be everything there is.
+        f.debug_struct("LeaseHandle")
+            .field("key", self.key())
+            .field("token", &self.fencing_token())
+            .field("status", &*self.hold.status.borrow())
+            .field("deadline", &self.deadline())
+            .finish_non_exhaustive()
     }
 }
