@@ -1,5 +1,6 @@
 //! Guard and do-once on every store that `leasehold::open` knows, in real time: what one client does while
 //! another on the same store stops answering.
+#![expect(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,13 +33,13 @@ async fn a_lease_is_held_for_many_terms_and_handed_over_on_release(url: &str) {
     assert!(matches!(waited, TryAcquire::Held(by) if by.holder.as_ref() == Some(ours.holder())));
     lease.check().unwrap();
 
-    let waiter = tokio::spawn({
+    let next = tokio::spawn({
         let (theirs, key) = (theirs.clone(), key.clone());
         async move { theirs.acquire(&key).await }
     });
     let token = lease.fencing_token();
     lease.release().await.unwrap();
-    let lease = waiter.await.unwrap().unwrap();
+    let lease = next.await.unwrap().unwrap();
     assert!(lease.fencing_token() > token);
     lease.release().await.unwrap();
 }
