@@ -75,6 +75,14 @@ pub async fn sleep_until(clock: &dyn Clock, target: Instant) {
     }
 }
 
+/// As [`sleep_until`]; for ever without a target.
+pub(crate) async fn sleep_until_some(clock: &dyn Clock, target: Option<Instant>) {
+    match target {
+        Some(target) => sleep_until(clock, target).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The machine's own clock: `CLOCK_BOOTTIME` on Linux, which counts suspended time and which nobody can set;
 /// the best there is elsewhere.
 #[derive(Clone, Copy, Debug, Default)]

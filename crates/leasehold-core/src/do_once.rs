@@ -10,11 +10,11 @@ use std::time::Duration;
 pub use attempt::Attempt;
 pub use progress::{Progress, Stage};
 
+use futures::FutureExt;
 use tokio::time::timeout;
 
-use crate::client::acquire::Wait;
 use crate::client::queue::Turn;
-use crate::clock::{Instant, sleep_until};
+use crate::clock::{Instant, sleep_until_some};
 use crate::{
     AcquireError, AutoRenewLease, Effect, ErrorKind, Invalid, Key, LeaseError, Leases, Lost,
     Metadata, Record, RunError, StoreError, TryAcquire,
@@ -218,13 +218,13 @@ impl DoOnce {
             }
             turn
         };
-        let lease = tokio::select! {
-            biased;
-            settled = self.settled() => return settled?,
-            acquired = self.acquire(until) => match acquired? {
-                TryAcquire::Acquired(lease) => lease,
-                TryAcquire::Held(_) => return Err(DoOnceError::TimedOut(self.key.clone())),
-            },
+        let left = until.map(|until| until.saturating_duration_since(self.leases.clock().now()));
+        let mut look = || self.look().boxed();
+        let acquired = self.leases.acquire_unless(&self.key, left, &mut look);
+        let lease = match acquired.await? {
+            Ok(TryAcquire::Acquired(lease)) => lease,
+            Ok(TryAcquire::Held(_)) => return Err(DoOnceError::TimedOut(self.key.clone())),
+            Err(settled) => return settled,
         };
         // Again, under the lease: it may have been done between the first look and the grant.
         let found = Progress::of(&lease.record())?;
@@ -248,31 +248,11 @@ impl DoOnce {
 
     async fn turn<E>(&self, until: Option<Instant>) -> Result<Turn, DoOnceError<E>> {
         let shared = &self.leases.shared;
-        let too_late = async {
-            match until {
-                Some(until) => sleep_until(&*shared.clock, until).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             () = shared.closed.cancelled() => Err(AcquireError::ShutDown.into()),
             turn = shared.doing.place(&self.key).turn() => Ok(turn),
-            () = too_late => Err(DoOnceError::TimedOut(self.key.clone())),
-        }
-    }
-
-    async fn acquire(&self, until: Option<Instant>) -> Result<TryAcquire, AcquireError> {
-        match until {
-            Some(until) => {
-                let left = until.saturating_duration_since(self.leases.clock().now());
-                self.leases.acquire_timeout(&self.key, left).await
-            }
-            None => self
-                .leases
-                .acquire(&self.key)
-                .await
-                .map(TryAcquire::Acquired),
+            () = sleep_until_some(&*shared.clock, until) => Err(DoOnceError::TimedOut(self.key.clone())),
         }
     }
 
@@ -289,25 +269,6 @@ impl DoOnce {
                     self.key
                 ),
             )),
-        }
-    }
-
-    /// Resolves when the record says that there is nothing left to do.
-    async fn settled<E>(&self) -> Result<Settled<E>, StoreError> {
-        let mut wait = Wait::new(&self.leases.shared, &self.key);
-        // It was looked at just now. Where nobody stands in the way, the lease is ours before this is over.
-        wait.a_while().await;
-        loop {
-            wait.for_change(None).await;
-            loop {
-                match self.look().await {
-                    Ok(Some(settled)) => return Ok(settled),
-                    Ok(None) => break,
-                    // Whoever tries to acquire in the meantime decides when that has lasted too long.
-                    Err(error) if error.is_retryable() => wait.a_while().await,
-                    Err(error) => return Err(error),
-                }
-            }
         }
     }
 

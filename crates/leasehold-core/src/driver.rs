@@ -13,7 +13,7 @@ use tokio::task::{self, JoinError, JoinSet};
 
 pub(crate) use reaper::LetGo;
 
-use crate::clock::{Clock, Instant, sleep_until};
+use crate::clock::{Clock, Instant, sleep_until_some};
 use crate::guard::hold::Hold;
 use crate::guard::status::LossCause;
 use crate::{Key, LeaseStore};
@@ -109,12 +109,7 @@ impl Driver {
             tokio::select! {
                 // In one order, so that a simulation can be replayed: deadlines before all else.
                 biased;
-                () = async {
-                    match next {
-                        Some(at) => sleep_until(&*clock, at).await,
-                        None => std::future::pending().await,
-                    }
-                } => {}
+                () = sleep_until_some(&*clock, next) => {}
                 received = self.commands.recv_many(&mut commands, 256), if open => {
                     open = received > 0;
                 }

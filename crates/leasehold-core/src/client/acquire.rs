@@ -1,12 +1,14 @@
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::{BoxFuture, ready};
+use futures::{FutureExt, StreamExt};
 use tokio::time::timeout;
 
 use super::queue::Turn;
 use super::{Leases, Shared};
-use crate::clock::{Instant, sleep_until};
+use crate::clock::{Instant, sleep_until, sleep_until_some};
 use crate::driver::{Command, LetGo};
 use crate::guard::AutoRenewLease;
 use crate::guard::hold::Hold;
@@ -100,7 +102,12 @@ impl Leases {
     /// the background; nothing is left that outlives the term.
     pub async fn acquire(&self, key: &Key) -> Result<AutoRenewLease, AcquireError> {
         let mut seen = LastSeen::default();
-        self.unless_shut_down(self.contend(key, &mut seen)).await
+        let mut look = never_settled;
+        let contending = self.contend(key, &mut seen, &mut look);
+        match self.unless_shut_down(contending).await? {
+            Contended::Won(lease) => Ok(lease),
+            Contended::Settled(never) => match never {},
+        }
     }
 
     /// Waits for at most `limit`. Zero asks once, as [`try_acquire`](Self::try_acquire) does.
@@ -115,33 +122,54 @@ impl Leases {
         key: &Key,
         limit: Duration,
     ) -> Result<TryAcquire, AcquireError> {
-        if limit.is_zero() {
-            return self.try_acquire(key).await;
+        match self
+            .acquire_unless(key, Some(limit), &mut never_settled)
+            .await?
+        {
+            Ok(acquired) => Ok(acquired),
+            Err(never) => match never {},
+        }
+    }
+
+    /// As [`acquire_timeout`](Self::acquire_timeout), or without a limit as [`acquire`](Self::acquire), but
+    /// looks whether it is still wanted before it asks again.
+    pub(crate) async fn acquire_unless<T>(
+        &self,
+        key: &Key,
+        limit: Option<Duration>,
+        look: &mut Look<'_, T>,
+    ) -> Result<Result<TryAcquire, T>, AcquireError> {
+        if limit.is_some_and(|limit| limit.is_zero()) {
+            return self.try_acquire(key).await.map(Ok);
         }
         let clock = &*self.shared.clock;
-        let until = clock.now() + limit;
+        let until = limit.map(|limit| clock.now() + limit);
         let place = self.shared.queue.place(key);
         let mut seen = LastSeen::default();
         tokio::select! {
             biased;
-            acquired = self.unless_shut_down(self.contend(key, &mut seen)) => {
-                return acquired.map(TryAcquire::Acquired);
+            contended = self.unless_shut_down(self.contend(key, &mut seen, look)) => {
+                return Ok(match contended? {
+                    Contended::Won(lease) => Ok(TryAcquire::Acquired(lease)),
+                    Contended::Settled(settled) => Err(settled),
+                });
             }
-            () = sleep_until(clock, until) => {}
+            () = sleep_until_some(clock, until) => {}
         }
         match (seen.error, place.seen()) {
             (Some(error), _) => Err(error.into()),
-            (None, Some(held_by)) => Ok(TryAcquire::Held(held_by)),
+            (None, Some(held_by)) => Ok(Ok(TryAcquire::Held(held_by))),
             // That somebody else holds it was never said.
-            (None, None) => Err(no_answer(key, limit).into()),
+            (None, None) => Err(no_answer(key, limit.unwrap_or_default()).into()),
         }
     }
 
-    async fn contend(
+    async fn contend<T>(
         &self,
         key: &Key,
         seen: &mut LastSeen,
-    ) -> Result<AutoRenewLease, AcquireError> {
+        look: &mut Look<'_, T>,
+    ) -> Result<Contended<T>, AcquireError> {
         let shared = &self.shared;
         let turn = shared.queue.place(key).turn().await;
         let mut contest = Contest::new(shared, key, turn);
@@ -149,7 +177,7 @@ impl Leases {
         loop {
             match contest.attempt().await {
                 Ok(Acquire::Granted(record)) => match contest.win(record) {
-                    Ok(lease) => return Ok(lease),
+                    Ok(lease) => return Ok(Contended::Won(lease)),
                     Err(lost) => contest = lost,
                 },
                 Ok(Acquire::Held(held_by)) => {
@@ -170,6 +198,13 @@ impl Leases {
                     wait.a_while().await;
                 }
             }
+            match look().await {
+                Ok(Some(settled)) => return Ok(Contended::Settled(settled)),
+                Ok(None) => {}
+                // The next attempt decides when that has lasted too long.
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -187,6 +222,20 @@ impl Leases {
             acquired = acquiring => acquired,
         }
     }
+}
+
+/// What a waiter looks at before it asks for the lease again; something ends the wait.
+pub(crate) type Look<'a, T> =
+    dyn FnMut() -> BoxFuture<'a, Result<Option<T>, StoreError>> + Send + 'a;
+
+fn never_settled() -> BoxFuture<'static, Result<Option<Infallible>, StoreError>> {
+    ready(Ok(None)).boxed()
+}
+
+/// How a wait ended.
+enum Contended<T> {
+    Won(AutoRenewLease),
+    Settled(T),
 }
 
 /// What a waiter last learned from the store; outlives the wait, to be told when its time is over.

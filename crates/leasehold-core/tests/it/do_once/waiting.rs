@@ -79,3 +79,25 @@ async fn a_shut_down_client_tells_all_who_wait_and_lets_the_work_end() {
     assert_eq!(setup.now(), begin);
     assert!(work.await.unwrap().unwrap().performed_here);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waited_is_free_to_go_as_soon_as_it_is_done() {
+    let setup = Setup::new();
+    let slow = Fault::DelayBefore(Duration::from_millis(5));
+    let mut callers = Vec::new();
+    for _ in 0..5 {
+        let client = setup.client();
+        client.store.plan(Operation::Acquire, slow);
+        client.store.plan(Operation::Read, slow);
+        let call = setup.call(&client.once, 100 * SECOND);
+        callers.push(async move {
+            call.await.unwrap();
+            // Nothing of what was asked for while waiting is in doubt, and has to be looked after.
+            client.leases.shutdown(10 * SECOND).await
+        });
+    }
+    let begin = setup.now();
+    let left = futures::future::join_all(callers).await;
+    assert!(left.iter().all(Vec::is_empty), "{left:?}");
+    assert!(setup.now() < begin + 100 * SECOND + MOMENT);
+}
