@@ -5,8 +5,10 @@ use std::env;
 use crate::run::{Failed, cargo, command, output, run};
 
 /// A program that tests start, and the Debian package it is in.
-const PROGRAMS: [(&str, &str); 3] = [
-    ("script", "bsdutils"),
+const PROGRAMS: [(&str, &str); 5] = [
+    ("bash", "bash"),
+    ("nohup", "coreutils"),
+    ("python3", "python3"),
     ("setsid", "util-linux"),
     ("unshare", "util-linux"),
 ];

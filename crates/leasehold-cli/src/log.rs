@@ -26,6 +26,7 @@ pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_target(verbose > 1)
         .with_writer(std::io::stderr)
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())

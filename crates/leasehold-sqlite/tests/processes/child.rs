@@ -34,7 +34,7 @@ pub(crate) fn start_with_mounts(test: &str, role: &str, path: &Path, mount: &str
 
 fn run(mut command: Command, test: &str, role: &str, path: &Path) -> Running {
     let mut child = command
-        .args([test, "--exact", "--nocapture"])
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
         .env(ROLE, role)
         .env(PATH, path)
         .stdin(Stdio::piped())

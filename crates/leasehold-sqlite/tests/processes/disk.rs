@@ -30,6 +30,7 @@ async fn release(store: &SqliteStore, key: &str) -> Release {
 }
 
 #[test]
+#[ignore = "mounts a disk of its own: cargo xtask test"]
 fn a_full_disk_is_told_as_such_and_damages_nothing() {
     let test = "disk::a_full_disk_is_told_as_such_and_damages_nothing";
     if let Some((_, directory)) = child::role() {
@@ -94,6 +95,7 @@ async fn fill(directory: &Path) {
 }
 
 #[test]
+#[ignore = "mounts a disk of its own: cargo xtask test"]
 fn a_directory_that_cannot_be_written_is_told_as_such() {
     let test = "disk::a_directory_that_cannot_be_written_is_told_as_such";
     if let Some((_, directory)) = child::role() {
