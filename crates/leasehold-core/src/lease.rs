@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::outcome::{Break, HeldBy, NotHeld};
-use crate::{FencingToken, Holder, LeaseId, LeaseState, Term};
+use crate::outcome::{Break, Delete, HeldBy, NotHeld, Write};
+use crate::{FencingToken, Holder, LeaseId, LeaseState, Precondition, Term, Version};
 
 /// One lease as a store keeps it: every rule of the contract, over a time that the store passes in.
 ///
@@ -57,6 +57,54 @@ pub enum Refused {
     Leased(HeldBy),
     /// A lease id was given, and it does not hold the lease.
     NotHeld(NotHeld),
+    /// The precondition does not hold of the version found.
+    Conflict(Option<Version>),
+}
+
+/// Whether a record may be written or deleted: looks at the lease first, then at the precondition. `found` is
+/// `None` where there is no record.
+///
+/// # Errors
+/// Why not.
+pub fn may_write(
+    now: Instant,
+    found: Option<(&Lease, Version)>,
+    precondition: &Precondition,
+    lease: Option<LeaseId>,
+) -> Result<(), Refused> {
+    let version = match (found, lease) {
+        (Some((held, version)), lease) => {
+            held.may_write(now, lease)?;
+            Some(version)
+        }
+        (None, Some(_)) => return Err(Refused::NotHeld(NotHeld::ABSENT)),
+        (None, None) => None,
+    };
+    if precondition.holds(version.as_ref()) {
+        Ok(())
+    } else {
+        Err(Refused::Conflict(version))
+    }
+}
+
+impl From<Refused> for Write {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Leased(held_by) => Self::Leased(held_by),
+            Refused::NotHeld(not_held) => Self::NotHeld(not_held),
+            Refused::Conflict(found) => Self::Conflict(found),
+        }
+    }
+}
+
+impl From<Refused> for Delete {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Leased(held_by) => Self::Leased(held_by),
+            Refused::NotHeld(not_held) => Self::NotHeld(not_held),
+            Refused::Conflict(found) => Self::Conflict(found),
+        }
+    }
 }
 
 impl Lease {
@@ -165,11 +213,7 @@ impl Lease {
         Break::Breaking(period)
     }
 
-    /// Whether something may be written with this lease id, or without any.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn may_write(&self, now: Instant, lease: Option<LeaseId>) -> Result<(), Refused> {
+    fn may_write(&self, now: Instant, lease: Option<LeaseId>) -> Result<(), Refused> {
         match lease {
             Some(id) if self.is_held_by(now, id) => Ok(()),
             Some(_) => Err(Refused::NotHeld(self.not_held(now))),

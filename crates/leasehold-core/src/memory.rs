@@ -9,11 +9,11 @@ use tokio::sync::watch;
 
 use crate::capabilities::{Capabilities, TermRange, TimeKeeper};
 use crate::clock::{Clock, Instant, SystemClock};
-use crate::lease::{Lease, Refused};
+use crate::lease::{Lease, Refused, may_write};
 use crate::outcome::{Acquire, Break, Change, Delete, NotHeld, Release, Renew, Write};
 use crate::{
-    Effect, ErrorKind, Hints, Holder, Invalid, Key, LeaseId, LeaseStore, Metadata, Precondition,
-    Record, StoreError, Term, Version,
+    Effect, ErrorKind, Hints, Holder, Key, LeaseId, LeaseStore, Metadata, Precondition, Record,
+    StoreError, Term, Version,
 };
 
 /// A store in this process's memory: the reference implementation, for tests and for locking among tasks.
@@ -96,31 +96,11 @@ impl Table {
         key: &Key,
         precondition: &Precondition,
         lease: Option<LeaseId>,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Refused> {
         let entry = self.entries.get(key);
-        match (entry, lease) {
-            (Some(entry), lease) => entry.lease.may_write(now, lease).map_err(Denied::Lease)?,
-            (None, Some(_)) => return Err(Denied::Lease(Refused::NotHeld(NotHeld::ABSENT))),
-            (None, None) => {}
-        }
-        let found = entry.map(|entry| version(entry.version));
-        let holds = match precondition {
-            Precondition::Any => true,
-            Precondition::IfAbsent => found.is_none(),
-            Precondition::IfExists => found.is_some(),
-            Precondition::IfVersion(wanted) => found.as_ref() == Some(wanted),
-        };
-        if holds {
-            Ok(())
-        } else {
-            Err(Denied::Conflict(found))
-        }
+        let found = entry.map(|entry| (&entry.lease, version(entry.version)));
+        may_write(now, found, precondition, lease)
     }
-}
-
-enum Denied {
-    Lease(Refused),
-    Conflict(Option<Version>),
 }
 
 impl Entry {
@@ -234,11 +214,8 @@ impl LeaseStore for MemoryStore {
         lease: Option<LeaseId>,
     ) -> Result<Write, StoreError> {
         let (mut table, now) = self.open();
-        match table.may_write(now, key, precondition, lease) {
-            Err(Denied::Lease(Refused::Leased(held_by))) => return Ok(Write::Leased(held_by)),
-            Err(Denied::Lease(Refused::NotHeld(not_held))) => return Ok(Write::NotHeld(not_held)),
-            Err(Denied::Conflict(found)) => return Ok(Write::Conflict(found)),
-            Ok(()) => {}
+        if let Err(refused) = table.may_write(now, key, precondition, lease) {
+            return Ok(refused.into());
         }
         let written = table.next_version();
         let token = table.deleted_token;
@@ -259,21 +236,13 @@ impl LeaseStore for MemoryStore {
         precondition: &Precondition,
         lease: Option<LeaseId>,
     ) -> Result<Delete, StoreError> {
-        if *precondition == Precondition::IfAbsent {
-            return Err(Invalid::new(
-                "IfAbsent makes no sense for a deletion; it takes Any, IfExists or IfVersion",
-            )
-            .into());
-        }
+        precondition.check_for_deletion()?;
         let (mut table, now) = self.open();
         if !table.entries.contains_key(key) {
             return Ok(Delete::Absent);
         }
-        match table.may_write(now, key, precondition, lease) {
-            Err(Denied::Lease(Refused::Leased(held_by))) => return Ok(Delete::Leased(held_by)),
-            Err(Denied::Lease(Refused::NotHeld(not_held))) => return Ok(Delete::NotHeld(not_held)),
-            Err(Denied::Conflict(found)) => return Ok(Delete::Conflict(found)),
-            Ok(()) => {}
+        if let Err(refused) = table.may_write(now, key, precondition, lease) {
+            return Ok(refused.into());
         }
         if let Some(entry) = table.entries.remove(key) {
             table.deleted_token = table.deleted_token.max(entry.lease.token);

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use leasehold_core::lease::{Lease, Refused};
+use leasehold_core::lease::{Lease, may_write};
 use leasehold_core::outcome::{Acquire, Break, Change, Delete, NotHeld, Release, Renew, Write};
-use leasehold_core::{Holder, Key, LeaseId, Precondition, Term, Version};
+use leasehold_core::{Holder, Key, LeaseId, Precondition, Term};
 
 use crate::error::Trouble;
 use crate::row::{Row, version};
@@ -107,11 +107,9 @@ pub(crate) fn write(
     lease: Option<LeaseId>,
 ) -> Result<Write, Trouble> {
     let found = tx.load(key)?;
-    match may_write(tx, found.as_ref(), precondition, lease) {
-        Err(Denied::Lease(Refused::Leased(held_by))) => return Ok(Write::Leased(held_by)),
-        Err(Denied::Lease(Refused::NotHeld(not_held))) => return Ok(Write::NotHeld(not_held)),
-        Err(Denied::Conflict(found)) => return Ok(Write::Conflict(found)),
-        Ok(()) => {}
+    let existing = found.as_ref().map(|row| (&row.lease, version(row.version)));
+    if let Err(refused) = may_write(tx.now, existing, precondition, lease) {
+        return Ok(refused.into());
     }
     let written = if found.is_some() {
         let written = tx.next_version()?;
@@ -135,11 +133,9 @@ pub(crate) fn delete(
     let Some(row) = tx.load(key)? else {
         return Ok(Delete::Absent);
     };
-    match may_write(tx, Some(&row), precondition, lease) {
-        Err(Denied::Lease(Refused::Leased(held_by))) => return Ok(Delete::Leased(held_by)),
-        Err(Denied::Lease(Refused::NotHeld(not_held))) => return Ok(Delete::NotHeld(not_held)),
-        Err(Denied::Conflict(found)) => return Ok(Delete::Conflict(found)),
-        Ok(()) => {}
+    let existing = Some((&row.lease, version(row.version)));
+    if let Err(refused) = may_write(tx.now, existing, precondition, lease) {
+        return Ok(refused.into());
     }
     tx.delete(key, &row.lease)?;
     tx.hint = true;
@@ -164,35 +160,4 @@ fn save_if_changed(
         tx.hint = true;
     }
     Ok(())
-}
-
-enum Denied {
-    Lease(Refused),
-    Conflict(Option<Version>),
-}
-
-/// Looks at the lease, then at the precondition, in the order that the contract asks for.
-fn may_write(
-    tx: &Transaction<'_>,
-    found: Option<&Row>,
-    precondition: &Precondition,
-    lease: Option<LeaseId>,
-) -> Result<(), Denied> {
-    match (found, lease) {
-        (Some(row), lease) => row.lease.may_write(tx.now, lease).map_err(Denied::Lease)?,
-        (None, Some(_)) => return Err(Denied::Lease(Refused::NotHeld(NotHeld::ABSENT))),
-        (None, None) => {}
-    }
-    let found = found.map(|row| version(row.version));
-    let holds = match precondition {
-        Precondition::Any => true,
-        Precondition::IfAbsent => found.is_none(),
-        Precondition::IfExists => found.is_some(),
-        Precondition::IfVersion(wanted) => found.as_ref() == Some(wanted),
-    };
-    if holds {
-        Ok(())
-    } else {
-        Err(Denied::Conflict(found))
-    }
 }

@@ -8,7 +8,7 @@ use futures::stream::{self, BoxStream};
 use leasehold_core::clock::{Clock, SystemClock};
 use leasehold_core::outcome::{Acquire, Break, Change, Delete, Release, Renew, Write};
 use leasehold_core::{
-    Capabilities, Effect, ErrorKind, Hints, Holder, Invalid, Key, LeaseId, LeaseStore, Metadata,
+    Capabilities, Effect, ErrorKind, Hints, Holder, Key, LeaseId, LeaseStore, Metadata,
     Precondition, Record, StoreError, Term, TermRange, TimeKeeper,
 };
 use tokio::sync::watch;
@@ -207,12 +207,7 @@ impl LeaseStore for SqliteStore {
         precondition: &Precondition,
         lease: Option<LeaseId>,
     ) -> Result<Delete, StoreError> {
-        if *precondition == Precondition::IfAbsent {
-            return Err(Invalid::new(
-                "IfAbsent makes no sense for a deletion; it takes Any, IfExists or IfVersion",
-            )
-            .into());
-        }
+        precondition.check_for_deletion()?;
         let (at, precondition) = (key.clone(), precondition.clone());
         self.writer
             .call(Abandoned::Run, move |tx| {
