@@ -13,6 +13,7 @@ const ADVISORIES: &str = "../shared/advisory-db";
 /// Installs what is missing and runs every test; fails if anything is missing all the same.
 pub(crate) fn test() -> Result<(), Failed> {
     tools::debian_packages()?;
+    tools::azurite()?;
     run(&mut cargo(&[
         "test",
         "--workspace",

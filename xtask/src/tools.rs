@@ -1,8 +1,9 @@
 //! What the checks need on the machine, installed where it is missing.
 
 use std::env;
+use std::fs;
 
-use crate::run::{Failed, cargo, command, output, run};
+use crate::run::{Failed, cargo, command, output, root, run};
 
 /// A program that tests start, and the Debian package it is in.
 const PROGRAMS: [(&str, &str); 5] = [
@@ -35,6 +36,31 @@ pub(crate) fn debian_packages() -> Result<(), Failed> {
     };
     apt(&["update"])?;
     apt(&[&["install", "--yes", "--no-install-recommends"], &*missing].concat())
+}
+
+/// Installs the Azure Storage emulator in the versions that its lock file names, unless just those are there.
+pub(crate) fn azurite() -> Result<(), Failed> {
+    let folder = root().join("xtask/azurite");
+    let lock = fs::read(folder.join("package-lock.json"))
+        .map_err(|error| format!("the emulator's lock file cannot be read: {error}"))?;
+    // Written last, so that an installation that was cut short is none.
+    let installed = folder.join("node_modules/installed-lock.json");
+    if fs::read(&installed).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    run(&mut command(
+        "npm",
+        &[
+            "--prefix",
+            "xtask/azurite",
+            "ci",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+        ],
+    ))?;
+    fs::write(&installed, lock)
+        .map_err(|error| format!("{} cannot be written: {error}", installed.display()))
 }
 
 /// Installs the checks written in Rust, unless they are there in the right version.

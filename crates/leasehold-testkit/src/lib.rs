@@ -1,10 +1,11 @@
 //! Shows that a [`LeaseStore`](leasehold_core::LeaseStore) keeps its contract, and lets a store fail on
 //! request to see what its users do then.
 //!
-//! Two things for whoever writes a store, or something on top of one:
+//! Three things for whoever writes a store, or something on top of one:
 //!
 //! - [`conformance`](mod@conformance): every rule of the contract, as tests against any store. One line runs all of them.
 //! - [`faulty`]: a store around another one that delays, hangs, fails, and loses answers as planned.
+//! - [`servers`]: real servers, each started for one test, on a free port.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -18,3 +19,4 @@
 
 pub mod conformance;
 pub mod faulty;
+pub mod servers;

@@ -19,6 +19,8 @@
 
 mod open;
 
+#[cfg(feature = "azure")]
+pub use leasehold_azure::{Account as AzureAccount, BlobStore, BlobStoreBuilder};
 pub use leasehold_core::*;
 #[cfg(feature = "sqlite")]
 pub use leasehold_sqlite::SqliteStore;

@@ -5,6 +5,11 @@ use leasehold_core::{Invalid, LeaseStore, MemoryStore, StoreError};
 /// The URLs that this version knows, and whether this build has the store.
 const SCHEMES: &[(&str, &str, bool)] = &[
     ("sqlite", "sqlite:PATH", cfg!(feature = "sqlite")),
+    (
+        "azure",
+        "azure://CONTAINER[/PREFIX]",
+        cfg!(feature = "azure"),
+    ),
     ("memory", "memory:", true),
 ];
 
@@ -27,9 +32,15 @@ pub enum OpenError {
 /// | URL | store | feature |
 /// |---|---|---|
 /// | `sqlite:PATH` | an SQLite file, made where there is none; `sqlite:///PATH` is the same | `sqlite` |
+/// | `azure://CONTAINER[/PREFIX]` | blobs in a container of Azure Blob Storage, both made on first use | `azure` |
 /// | `memory:` | this process's memory, a new one each time | |
 ///
 /// The path is taken as it stands, without escapes; a relative one is looked up from the working directory.
+///
+/// The account of an `azure:` store comes from the environment: a connection string in
+/// `AZURE_STORAGE_CONNECTION_STRING` (also `UseDevelopmentStorage=true`), or a name in `AZURE_STORAGE_ACCOUNT`
+/// with a key in `AZURE_STORAGE_KEY` or a shared access signature in `AZURE_STORAGE_SAS_TOKEN`. Nothing is sent
+/// before the first operation.
 ///
 /// # Errors
 /// When the URL names no store that this build has, or when the store cannot be opened.
@@ -45,6 +56,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn LeaseStore>, OpenError> {
         "memory" if rest.is_empty() => Ok(Arc::new(MemoryStore::new())),
         "memory" => Err(Invalid::new("nothing may follow memory: in the store's URL").into()),
         "sqlite" => open_sqlite(rest).await,
+        "azure" => open_azure(rest),
         // What precedes the first colon of something that is no URL may be a user's name, or worse.
         _ if !looks_like_a_scheme(scheme) => {
             let message = format!("the store has no scheme; it is one of {}", allowed());
@@ -73,11 +85,38 @@ async fn open_sqlite(rest: &str) -> Result<Arc<dyn LeaseStore>, OpenError> {
 #[cfg(not(feature = "sqlite"))]
 #[expect(clippy::unused_async, reason = "the same signature in every build")]
 async fn open_sqlite(_: &str) -> Result<Arc<dyn LeaseStore>, OpenError> {
+    Err(not_compiled_in("sqlite"))
+}
+
+#[cfg(feature = "azure")]
+fn open_azure(rest: &str) -> Result<Arc<dyn LeaseStore>, OpenError> {
+    let path = rest.strip_prefix("//").unwrap_or_default();
+    let (container, prefix) = path.split_once('/').unwrap_or((path, ""));
+    if container.is_empty() {
+        return Err(Invalid::new(
+            "azure: needs a container in the store's URL: azure://CONTAINER[/PREFIX]",
+        )
+        .into());
+    }
+    let account = leasehold_azure::Account::from_environment()?;
+    let store = leasehold_azure::BlobStore::builder(&account, container)
+        .prefix(prefix)
+        .build()?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(not(feature = "azure"))]
+fn open_azure(_: &str) -> Result<Arc<dyn LeaseStore>, OpenError> {
+    Err(not_compiled_in("azure"))
+}
+
+#[cfg(not(all(feature = "sqlite", feature = "azure")))]
+fn not_compiled_in(store: &str) -> OpenError {
     let message = format!(
-        "the sqlite store is not compiled into this build; it has {}",
+        "the {store} store is not compiled into this build; it has {}",
         allowed()
     );
-    Err(Invalid::new(message).into())
+    Invalid::new(message).into()
 }
 
 fn allowed() -> String {
@@ -156,6 +195,24 @@ mod tests {
         }
         assert!(path.exists());
         assert!(refusal("sqlite:").await.contains("needs a path"));
+    }
+
+    #[cfg(feature = "azure")]
+    #[tokio::test]
+    async fn azure_needs_a_container() {
+        for url in ["azure:", "azure:x", "azure://", "azure:///x"] {
+            assert!(refusal(url).await.contains("needs a container"), "{url}");
+        }
+    }
+
+    #[cfg(not(feature = "azure"))]
+    #[tokio::test]
+    async fn azure_without_its_feature_says_so() {
+        let message = refusal("azure://container").await;
+        assert!(
+            message.contains("azure store is not compiled into this build"),
+            "{message}"
+        );
     }
 
     #[cfg(not(feature = "sqlite"))]
