@@ -16,13 +16,13 @@ use crate::duration::parse as duration;
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = help::PROGRAM)]
 pub(crate) struct Cli {
-    /// Where the leases are kept: sqlite:PATH or memory:
     #[arg(
         long,
         global = true,
         value_name = "URL",
         env = "LEASEHOLD_STORE",
         hide_env_values = true,
+        help = "Where the leases are kept: sqlite:PATH, azure://CONTAINER[/PREFIX] or memory:",
         long_help = help::STORE
     )]
     pub(crate) store: Option<String>,
@@ -123,7 +123,8 @@ pub(crate) struct Waiting {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Lease")]
 pub(crate) struct LeaseOptions {
-    /// How long others stay locked out after a crash; renewed at two thirds. 1s to a year on sqlite:
+    /// How long others stay locked out after a crash; renewed at two thirds. 1s to a year on
+    /// sqlite:, 15s to 60s on azure:
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) term: Duration,
     /// If the lease is lost, CMD gets TERM, and this much later KILL; both before the term ends

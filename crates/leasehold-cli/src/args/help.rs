@@ -1,8 +1,11 @@
 //! The longer help texts: what stands at the end of each, with examples, and what names variables.
 
 pub(super) const STORE: &str = "\
-Where the leases are kept: sqlite:PATH or memory: (of this process alone). Unless given, the file \
-leasehold/leases.db in $XDG_STATE_HOME, or in ~/.local/state";
+Where the leases are kept: sqlite:PATH, azure://CONTAINER[/PREFIX] or memory: (of this process \
+alone). Unless given, the file leasehold/leases.db in $XDG_STATE_HOME, or in ~/.local/state.
+
+The account of azure: is in AZURE_STORAGE_CONNECTION_STRING, or its name in AZURE_STORAGE_ACCOUNT \
+with a key in AZURE_STORAGE_KEY or a shared access signature in AZURE_STORAGE_SAS_TOKEN";
 
 pub(super) const VERBOSE: &str = "\
 Say on stderr what is going on; -vv says more. LEASEHOLD_LOG chooses in detail: leasehold=debug";

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "also in what the tests share")]
 
+mod azure;
 mod disk;
 mod exit_codes;
 mod input;

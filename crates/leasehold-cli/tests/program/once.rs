@@ -1,10 +1,17 @@
+use std::time::Duration;
+
+use leasehold::clock::{Clock, SystemClock};
 use rustix::process::Signal;
 
 use crate::support::{Place, Running, end_of, wait_until};
 
 #[test]
 fn eight_callers_at_once_do_it_once_and_all_succeed() {
-    let place = Place::new();
+    eight_at_once(&Place::new());
+}
+
+/// On any store.
+pub(super) fn eight_at_once(place: &Place) {
     let once = ["once", "init", "--", "sh", "-c", "echo done >> out"];
     let callers: Vec<_> = (0..8).map(|_| place.start(once)).collect();
     for caller in callers {
@@ -37,12 +44,17 @@ const FIRST_WAITS: &str = "
 
 #[test]
 fn when_the_one_that_works_is_killed_half_way_another_finishes_it() {
-    let place = Place::new();
+    killed_half_way(&Place::new(), Duration::from_secs(4));
+}
+
+/// On any store that takes this term.
+pub(super) fn killed_half_way(place: &Place, term: Duration) {
+    let seconds = term.as_secs().to_string();
     let once = [
         "once",
         "init",
         "--term",
-        "4s",
+        &seconds,
         "--",
         "sh",
         "-c",
@@ -56,10 +68,13 @@ fn when_the_one_that_works_is_killed_half_way_another_finishes_it() {
         .position(|caller| crate::support::children(caller.pid) == [watchdog])
         .unwrap();
     let mut killed = callers.swap_remove(working);
-    let term_ends = killed.since + std::time::Duration::from_secs(4);
+    let term_ends = killed.since + term;
     killed.kill();
+    let taken_over_by = SystemClock.now() + term + Duration::from_secs(5);
     assert!(end_of(pid) < term_ends);
     assert_eq!(place.text("out"), "", "the command outlived its lease");
+    wait_until("another has done it", || place.text("out") == "done\n");
+    assert!(SystemClock.now() < taken_over_by);
     for caller in callers {
         let ran = caller.wait();
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));

@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use leasehold::clock::{Clock, Instant, SystemClock};
+use leasehold_testkit::servers::Azurite;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -16,12 +17,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A directory with a store of its own; commands run in it.
 pub(crate) struct Place {
     dir: TempDir,
+    store: Vec<(&'static str, String)>,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir }
+        let url = format!("sqlite:{}", dir.path().join("leases.db").display());
+        let store = vec![("LEASEHOLD_STORE", url)];
+        Self { dir, store }
+    }
+
+    /// The same, with its store in a container there.
+    pub(crate) fn on(azurite: &Azurite) -> Self {
+        let mut place = Self::new();
+        place.store = vec![
+            ("LEASEHOLD_STORE", "azure://leases/tests".into()),
+            (
+                "AZURE_STORAGE_CONNECTION_STRING",
+                azurite.connection_string(),
+            ),
+        ];
+        place
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -47,10 +64,9 @@ impl Place {
     /// The program with these arguments, in an environment without any settings but the store.
     pub(crate) fn leasehold<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-        let store = format!("sqlite:{}", self.path("leases.db").display());
         command
             .args(args)
-            .env("LEASEHOLD_STORE", store)
+            .envs(self.store.iter().map(|(name, value)| (name, value)))
             .env_remove("LEASEHOLD_LOG")
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
