@@ -1,4 +1,4 @@
-pub(crate) mod acquire;
+mod acquire;
 mod builder;
 pub(crate) mod queue;
 pub(crate) mod timing;

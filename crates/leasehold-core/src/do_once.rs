@@ -261,13 +261,10 @@ impl DoOnce {
         let limit = self.leases.shared.timing.first_attempt_limit();
         match timeout(limit, self.progress()).await {
             Ok(found) => Ok(self.judge(found?.as_ref())),
-            Err(_) => Err(StoreError::new(
-                ErrorKind::Unavailable,
-                Effect::NotApplied,
-                format!(
-                    "reading the record of {}: no answer within {limit:?}",
-                    self.key
-                ),
+            Err(_) => Err(StoreError::no_answer(
+                "reading the record of",
+                &self.key,
+                limit,
             )),
         }
     }

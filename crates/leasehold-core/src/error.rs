@@ -1,7 +1,8 @@
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
-use crate::Invalid;
+use crate::{Invalid, Key};
 
 type Source = Box<dyn Error + Send + Sync>;
 
@@ -55,6 +56,15 @@ impl StoreError {
             message: message.into(),
             source: None,
         }
+    }
+
+    /// A request that was given up: whether it has arrived, or still will, is not known.
+    pub(crate) fn no_answer(doing: &str, key: &Key, limit: Duration) -> Self {
+        Self::new(
+            ErrorKind::Unavailable,
+            Effect::Unknown,
+            format!("{doing} {key}: no answer within {limit:?}"),
+        )
     }
 
     /// Keeps the error that caused this one.

@@ -14,7 +14,7 @@ use crate::guard::AutoRenewLease;
 use crate::guard::hold::Hold;
 use crate::guard::status::LossCause;
 use crate::outcome::{Acquire, HeldBy};
-use crate::{Effect, ErrorKind, Hints, Key, LeaseId, Record, StoreError, Term};
+use crate::{Effect, Hints, Key, LeaseId, Record, StoreError, Term};
 
 /// How often a waiter looks where the store gives no hints: between these, growing, each shortened at random
 /// by up to a half.
@@ -26,6 +26,8 @@ const POLL_WITH_HINTS: Duration = Duration::from_secs(5);
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
 /// How long after a term ends the store is asked again.
 const AFTER_THE_END: Duration = Duration::from_millis(5);
+/// What an attempt is called when it fails.
+const ACQUIRING: &str = "acquiring the lease on";
 /// How often one request is repeated where nobody waits.
 const REPEATS: u32 = 3;
 
@@ -160,7 +162,9 @@ impl Leases {
             (Some(error), _) => Err(error.into()),
             (None, Some(held_by)) => Ok(Ok(TryAcquire::Held(held_by))),
             // That somebody else holds it was never said.
-            (None, None) => Err(no_answer(key, limit.unwrap_or_default()).into()),
+            (None, None) => {
+                Err(StoreError::no_answer(ACQUIRING, key, limit.unwrap_or_default()).into())
+            }
         }
     }
 
@@ -294,7 +298,7 @@ impl<'a> Contest<'a> {
             .store
             .acquire(self.key, self.id, term, &shared.holder);
         let Ok(answer) = timeout(limit, asked).await else {
-            return Err(no_answer(self.key, limit));
+            return Err(StoreError::no_answer(ACQUIRING, self.key, limit));
         };
         match &answer {
             Ok(Acquire::Granted(_)) => {}
@@ -364,16 +368,8 @@ impl Drop for Contest<'_> {
     }
 }
 
-fn no_answer(key: &Key, limit: Duration) -> StoreError {
-    StoreError::new(
-        ErrorKind::Unavailable,
-        Effect::Unknown,
-        format!("acquiring the lease on {key}: no answer within {limit:?}"),
-    )
-}
-
 /// Waits until it may be worth to ask again.
-pub(crate) struct Wait<'a> {
+struct Wait<'a> {
     shared: &'a Shared,
     key: &'a Key,
     hints: Option<Hints>,
@@ -383,7 +379,7 @@ pub(crate) struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    pub(crate) fn new(shared: &'a Shared, key: &'a Key) -> Self {
+    fn new(shared: &'a Shared, key: &'a Key) -> Self {
         Self {
             shared,
             key,
@@ -394,7 +390,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Until the store hints at a change, the holder's term is over, or it is time to look again.
-    pub(crate) async fn for_change(&mut self, remaining: Option<Duration>) {
+    async fn for_change(&mut self, remaining: Option<Duration>) {
         if !self.subscribed {
             self.subscribed = true;
             self.subscribe().await;
@@ -430,7 +426,7 @@ impl<'a> Wait<'a> {
     }
 
     /// A growing pause, for a store that failed.
-    pub(crate) async fn a_while(&mut self) {
+    async fn a_while(&mut self) {
         let until = self.shared.clock.now() + self.grow();
         sleep_until(&*self.shared.clock, until).await;
     }

@@ -11,7 +11,7 @@ use crate::client::timing::Timing;
 use crate::clock::{Clock, Instant};
 use crate::guard::hold::Hold;
 use crate::outcome::Release;
-use crate::{Effect, ErrorKind, Key, LeaseId, LeaseStore, StoreError};
+use crate::{Key, LeaseId, LeaseStore, StoreError};
 
 /// The longest that one request to release may take.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -94,7 +94,7 @@ async fn until_answered(
         let limit = ATTEMPT.min(Timing::attempt_limit(left));
         let result = match timeout(limit, store.release(key, id)).await {
             Ok(result) => result,
-            Err(_) => Err(no_answer(key, limit)),
+            Err(_) => Err(StoreError::no_answer("releasing the lease on", key, limit)),
         };
         turn.take();
         match result {
@@ -111,12 +111,4 @@ async fn until_answered(
 fn left_to_expire(key: &Key, error: StoreError) -> StoreError {
     let message = format!("the lease on {key} is not released but left to expire: {error}");
     StoreError::new(error.kind(), error.effect(), message).with_source(error)
-}
-
-fn no_answer(key: &Key, limit: Duration) -> StoreError {
-    StoreError::new(
-        ErrorKind::Unavailable,
-        Effect::Unknown,
-        format!("releasing the lease on {key}: no answer within {limit:?}"),
-    )
 }

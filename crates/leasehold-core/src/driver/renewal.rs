@@ -13,10 +13,12 @@ use crate::clock::{Clock, Instant};
 use crate::guard::hold::Hold;
 use crate::guard::status::LossCause;
 use crate::outcome::Renew;
-use crate::{Effect, ErrorKind, Key, LeaseId, LeaseStore, StoreError};
+use crate::{ErrorKind, Key, LeaseId, LeaseStore, StoreError};
 
 /// The most leases that go into one batch.
 const BATCH: usize = 512;
+/// What an attempt is called when it fails.
+const RENEWING: &str = "renewing the lease on";
 /// The pause before the first repeat.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -133,7 +135,7 @@ async fn renew_one(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, hold: Arc<
     let sent_at = clock.now();
     let asked = async { store.renew(&hold.key, hold.id).await };
     let result = answer(limit, asked).await;
-    let result = result.unwrap_or_else(|| Err(no_answer(&hold.key, limit)));
+    let result = result.unwrap_or_else(|| Err(StoreError::no_answer(RENEWING, &hold.key, limit)));
     Done::Renewals(vec![Answer {
         hold,
         sent_at,
@@ -158,7 +160,7 @@ async fn renew_batch(
         sent_at,
         result: results
             .next()
-            .unwrap_or_else(|| Err(no_answer(&hold.key, limit))),
+            .unwrap_or_else(|| Err(StoreError::no_answer(RENEWING, &hold.key, limit))),
         hold,
     });
     Done::Renewals(answers.collect())
@@ -175,12 +177,4 @@ async fn answer<T>(limit: Duration, asked: impl Future<Output = T>) -> Option<T>
         }
         Err(_) => None,
     }
-}
-
-fn no_answer(key: &Key, limit: Duration) -> StoreError {
-    StoreError::new(
-        ErrorKind::Unavailable,
-        Effect::Unknown,
-        format!("renewing the lease on {key}: no answer within {limit:?}"),
-    )
 }

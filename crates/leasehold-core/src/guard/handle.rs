@@ -13,8 +13,7 @@ use crate::client::timing::Timing;
 use crate::clock::Instant;
 use crate::outcome::Write;
 use crate::{
-    Effect, ErrorKind, FencingToken, Holder, Key, LeaseId, Metadata, Precondition, Record,
-    StoreError, Version,
+    FencingToken, Holder, Key, LeaseId, Metadata, Precondition, Record, StoreError, Version,
 };
 
 /// The pause before a write without an answer is repeated; shortened at random by up to a half.
@@ -117,14 +116,15 @@ impl LeaseHandle {
     /// When the lease is lost or its record gone, or the store fails.
     pub async fn read(&self) -> Result<Record, LeaseError> {
         self.check()?;
-        match timeout(self.attempt_limit(), self.shared.store.read(self.key())).await {
+        let limit = self.attempt_limit();
+        match timeout(limit, self.shared.store.read(self.key())).await {
             Ok(Ok(Some(record))) => Ok(record),
             Ok(Ok(None)) => {
                 self.hold.lose(LossCause::Deleted);
                 Err(self.hold.lost(LossCause::Deleted).into())
             }
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(self.no_answer("reading the record of").into()),
+            Err(_) => Err(StoreError::no_answer("reading the record of", self.key(), limit).into()),
         }
     }
 
@@ -185,15 +185,6 @@ impl LeaseHandle {
 
     fn attempt_limit(&self) -> Duration {
         Timing::attempt_limit(self.remaining())
-    }
-
-    fn no_answer(&self, doing: &str) -> StoreError {
-        let limit = self.attempt_limit();
-        StoreError::new(
-            ErrorKind::Unavailable,
-            Effect::Unknown,
-            format!("{doing} {}: no answer within {limit:?}", self.key()),
-        )
     }
 }
 
