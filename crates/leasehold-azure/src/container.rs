@@ -27,7 +27,7 @@ use crate::account::Account;
 use crate::failure::Failure;
 use crate::metadata::BlobMetadata;
 use crate::seen::Seen;
-use crate::transport::{ANSWERED_LEASE_ID, Transport, UnderLease};
+use crate::transport::{ANSWERED_LEASE_ID, Proposed, Transport, UnderLease};
 
 /// How often a request is sent whose connection gives no answer: a server may be closing each of a few idle
 /// connections at the very moment when it is used.
@@ -105,7 +105,7 @@ impl Container {
         let blob = self.blob(blob);
         let answer = repeated(|| {
             let options = BlobClientAcquireLeaseOptions {
-                proposed_lease_id: Some(id.expose()),
+                method_options: proposing(None, id),
                 ..BlobClientAcquireLeaseOptions::default()
             };
             blob.acquire_lease(seconds, Some(options))
@@ -140,10 +140,10 @@ impl Container {
         let blob = self.blob(blob);
         let answer = repeated(|| {
             let options = BlobClientChangeLeaseOptions {
-                method_options: under(Some(id)),
+                method_options: proposing(Some(id), new_id),
                 ..BlobClientChangeLeaseOptions::default()
             };
-            blob.change_lease(String::new(), new_id.expose(), Some(options))
+            blob.change_lease(String::new(), String::new(), Some(options))
         })
         .await?;
         Ok(is_answered(answer.headers(), new_id))
@@ -333,6 +333,13 @@ fn under(lease: Option<LeaseId>) -> ClientMethodOptions<'static> {
         context.insert(UnderLease(id));
     }
     ClientMethodOptions { context }
+}
+
+/// The same, with the id that is asked for.
+fn proposing(lease: Option<LeaseId>, id: LeaseId) -> ClientMethodOptions<'static> {
+    let mut options = under(lease);
+    options.context.insert(Proposed(id));
+    options
 }
 
 fn seen(

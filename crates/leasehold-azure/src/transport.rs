@@ -30,6 +30,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const MOST_HEADERS: usize = 4096;
 
 const LEASE_ID: HeaderName = HeaderName::from_static("x-ms-lease-id");
+const PROPOSED_LEASE_ID: HeaderName = HeaderName::from_static("x-ms-proposed-lease-id");
 const DATE: HeaderName = HeaderName::from_static("x-ms-date");
 const AUTHORIZATION: HeaderName = HeaderName::from_static("authorization");
 
@@ -40,6 +41,10 @@ pub(crate) const ANSWERED_LEASE_ID: HeaderName =
 /// The lease id of a request, which travels beside it until here: the client crate logs that header in full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnderLease(pub(crate) LeaseId);
+
+/// The lease id that a request asks for; travels likewise, for the same reason.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proposed(pub(crate) LeaseId);
 
 /// Puts on lease id and credentials, and sends.
 pub(crate) struct Transport {
@@ -106,6 +111,9 @@ impl Policy for Transport {
         let mut request = request.clone();
         if let Some(UnderLease(id)) = ctx.value::<UnderLease>() {
             request.insert_header(LEASE_ID, id.expose());
+        }
+        if let Some(Proposed(id)) = ctx.value::<Proposed>() {
+            request.insert_header(PROPOSED_LEASE_ID, id.expose());
         }
         match &self.credential {
             Credential::SharedKey { account, key } => sign(&mut request, account, key)?,
